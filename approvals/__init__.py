@@ -1,0 +1,1 @@
+"""WHAT MAY HAPPEN: policies, decisions, requests, votes and grants."""

@@ -1,0 +1,1 @@
+"""The frame of the product: settings, doors, and what every room shares."""

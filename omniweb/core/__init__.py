@@ -1,0 +1,1 @@
+"""What every room shares and what knows nothing of the product."""

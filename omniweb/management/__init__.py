@@ -1,0 +1,1 @@
+"""Commands an operator types."""

@@ -1,0 +1,1 @@
+"""WHERE IT HAPPENS: environments, sandboxes, runs and executions."""

@@ -1,0 +1,1 @@
+"""WHAT HAPPENED: the hash-chained record of every run."""
