@@ -1,0 +1,24 @@
+"""Signing in by link; passwords are allauth's."""
+
+from __future__ import annotations
+
+from allauth.account.internal.flows.login import record_authentication
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from omniweb.accounts import services
+
+BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
+
+
+@require_http_methods(["GET", "POST"])
+def link_view(request: HttpRequest, secret: str) -> HttpResponse:
+    """Show a button that spends the link: mail scanners and previews follow GETs."""
+    if request.method == "GET":
+        return render(request, "accounts/link.html")
+    user = services.link_use(secret=secret)
+    login(request, user, backend=BACKEND)
+    record_authentication(request, user, method="link")
+    return redirect("overview")

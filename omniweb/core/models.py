@@ -1,0 +1,62 @@
+"""What every row has, and the audit log."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from omniweb.core.clock import now
+from omniweb.core.errors import NotFound
+from omniweb.core.ids import parse_ref, ref, uuid7
+
+
+class RowQuerySet[R: "Row"](models.QuerySet[R]):
+    """Adds the lookup by readable reference."""
+
+    def by_ref(self, text: str) -> R:
+        """Return the row a reference names; NotFound when it is malformed, absent or filtered out."""
+        key = parse_ref(self.model.PREFIX, text)
+        row = self.filter(pk=key).first() if key else None
+        if row is None:
+            raise NotFound(f"There is no {self.model._meta.verbose_name} {text}")
+        return row
+
+
+class Row(models.Model):
+    """A row with a time-ordered key, a readable reference and its time of birth."""
+
+    PREFIX: ClassVar[str]
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    created_at = models.DateTimeField(default=now, editable=False)
+
+    objects = RowQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.ref
+
+    @property
+    def ref(self) -> str:
+        """The id as people and programs see it, such as `run_01k9…`."""
+        return ref(self.PREFIX, self.id)
+
+
+class AuditEntry(Row):
+    """Who did what to what; written in the transaction of the act itself."""
+
+    PREFIX = "aud"
+
+    team_id = models.UUIDField(db_index=True, null=True)
+    actor = models.CharField(max_length=200)
+    act = models.CharField(max_length=80)
+    subject = models.CharField(max_length=200)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name_plural = "audit entries"
+        indexes = [models.Index(fields=["team_id", "-id"])]
