@@ -24,18 +24,17 @@ def pytest_outcome(tmp_path: Path, *, body: str, **variables: str) -> str:
     """Run one test module in a pytest of its own under this suite's plugins; return its output."""
     test = tmp_path / "test_inner.py"
     test.write_text(body)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tests.environment",
-        "-p",
-        "tests.requirements",
-    ]
+    options = "-p tests.environment -p tests.requirements -p no:randomly -p no:cacheprovider"
     process = subprocess.run(
-        [*command, "-p", "no:randomly", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-        + ["-c", str(ROOT / "pyproject.toml"), str(test)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *options.split(),
+            "-c",
+            str(ROOT / "pyproject.toml"),
+            test,
+        ],
         cwd=ROOT,
         env=os.environ | variables,
         capture_output=True,
@@ -134,9 +133,9 @@ def test_redis_is_empty_at_the_start_of_a_test(redis_url: str) -> None:
 
 @pytest.mark.browser
 def test_chromium_shows_a_page(chromium_path: Path) -> None:
+    options = "--headless --no-sandbox --disable-gpu --disable-background-networking --dump-dom"
     process = subprocess.run(
-        [chromium_path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-        + ["--disable-background-networking", "data:text/html,<p>here</p>"],
+        [chromium_path, *options.split(), "data:text/html,<p>here</p>"],
         capture_output=True,
         text=True,
         timeout=60,
