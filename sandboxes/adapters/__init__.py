@@ -1,0 +1,1 @@
+"""One module for each provider that is driven; none knows another."""
