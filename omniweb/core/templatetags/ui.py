@@ -51,7 +51,7 @@ def icon(name: str, label: str = "") -> SafeString:
 def pill(tone: str, text: str, icon_name: str = "") -> SafeString:
     """Return a word on its tone: good, wait, bad, unsure, busy or plain."""
     drawing = icon(icon_name) if icon_name else ""
-    return format_html('<span class="pill {}">{}{}</span>', tone, drawing, text)
+    return format_html('<span class="pill {}">{}<span>{}</span></span>', tone, drawing, text)
 
 
 @register.simple_tag
