@@ -24,7 +24,7 @@ def pytest_outcome(tmp_path: Path, *, body: str, **variables: str) -> str:
     """Run one test module in a pytest of its own under this suite's plugins; return its output."""
     test = tmp_path / "test_inner.py"
     test.write_text(body)
-    options = "-p tests.environment -p tests.requirements -p no:randomly -p no:cacheprovider"
+    options = "-p tests.environment -p tests.requirements -p no:django -p no:cacheprovider"
     process = subprocess.run(
         [
             sys.executable,
