@@ -1,6 +1,6 @@
 // One WebSocket per page. It carries hints, never content: "this topic changed, up to n". Each hint
 // becomes a `live:<kind>` event on body, and parts with hx-trigger="live:<kind> from:body" refetch.
-// Losing a hint costs nothing: every reconnect, and every return to the tab, announces all topics.
+// Losing a hint costs nothing: every connect, and every return to the tab, announces all topics.
 
 const BURST = 150; // ms; at most one event per topic in this time, the first of a burst at once
 const SILENCE = 45_000; // ms without a word from a server that pings every 20 s
@@ -13,7 +13,6 @@ const bursts = new Map();
 let socket, watchdog, retry, grace;
 let attempts = 0;
 let listening = "";
-let wasOpen = false;
 
 // What the page listens to: the words of every data-live attribute, on body or in a part.
 function topics() {
@@ -79,13 +78,13 @@ function received(event) {
   const message = JSON.parse(event.data);
   if (message.topic) announce(message.topic, message.upto);
   if (!message.listening) return;
-  // Only now is a change certain to be heard, so this is the moment to catch up.
+  // Only now is a change certain to be heard, so this is the moment to catch up: the first time on
+  // what happened since the page was drawn, later on what happened while it was not live.
   clearTimeout(grace);
   grace = undefined;
   banner.hidden = true;
   show("live", "Live", "Changes appear by themselves");
-  if (wasOpen) announceAll();
-  wasOpen = true;
+  announceAll();
 }
 
 function closed(event) {
@@ -97,8 +96,7 @@ function closed(event) {
     say("you are signed out. Reload to sign in again.");
     return;
   }
-  wasOpen = true;
-  show(attempts ? "offline" : "connecting", attempts ? "Offline" : "Connecting", "Trying to reach the server");
+  if (banner.hidden) show("connecting", "Connecting", "Trying to reach the server");
   grace ??= setTimeout(() => {
     show("offline", "Offline", "Trying to reach the server");
     say("the server cannot be reached. What you see may be out of date; it catches up by itself.");
