@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+from omniweb.core.realtime import topic_register
+
+if TYPE_CHECKING:
+    from omniweb.accounts.permissions import Actor
 
 
 class TrajectoriesConfig(AppConfig):
     """Registers the room's topics."""
 
     name = "trajectories"
+
+    def ready(self) -> None:
+        """Let people listen to the records of their team."""
+        topic_register("trajectory", _may_hear)
+
+
+def _may_hear(actor: Actor, reference: str) -> uuid.UUID | None:
+    from omniweb.accounts.permissions import Action  # models, once apps are ready
+    from trajectories.selectors import trajectories_visible
+
+    key = _key(reference)
+    if key is None or not actor.may(Action.VIEW):
+        return None
+    return key if trajectories_visible(actor).filter(pk=key).exists() else None
+
+
+def _key(reference: str) -> uuid.UUID | None:
+    from omniweb.core.ids import parse_ref
+
+    return parse_ref("trj", reference)
