@@ -1,0 +1,114 @@
+"""The story of a decision: which rules won, lost and nearly matched, and how each part fared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from approvals.policy.commands.line import CommandLine, SimpleCommand
+from approvals.policy.commands.parse import read_command
+from approvals.policy.decision import AuthorityRequest, Effect, Explanation, Part, RuleNote
+from approvals.policy.matching import CompiledRule
+
+# A page can show this many; a policy can hold thousands of rules on one capability.
+MAX_NEAR_MISSES = 50
+
+
+class RuleSet(Protocol):
+    """The rules that speak about one capability."""
+
+    @property
+    def rules(self) -> list[CompiledRule]:
+        """All of them, in document order."""
+
+
+def explain(
+    buckets: Sequence[RuleSet],
+    request: AuthorityRequest,
+    effect: Effect,
+    winners: tuple[CompiledRule, ...],
+    default: str | None = None,
+) -> Explanation:
+    """Tell how `effect` came about; `default` says why when no rule decided."""
+    line = None if request.command is None else read_command(request.command)
+    rules = [rule for bucket in buckets for rule in bucket.rules]
+    leading = next((rule for rule in winners if rule.reason), winners[0] if winners else None)
+    lost, near = [], []
+    for rule in rules:
+        if rule in winners:
+            continue
+        miss = _miss(rule, request, line)
+        if miss is None:
+            lost.append(_note(rule, _lost_to(leading, effect)))
+        else:
+            near.append(_note(rule, miss))
+    return Explanation(
+        winner=_note(leading) if leading else None,
+        matched=tuple(_note(rule) for rule in winners),
+        lost=tuple(lost),
+        near_misses=tuple(near[:MAX_NEAR_MISSES]),
+        mode_default=default,
+        parts=tuple(_parts(rules, request, line, effect, default)) if line else (),
+    )
+
+
+def _note(rule: CompiledRule, why: str = "") -> RuleNote:
+    return RuleNote(rule.rule_id, rule.effect, rule.reason, why)
+
+
+def _lost_to(leading: CompiledRule | None, effect: Effect) -> str:
+    if leading is None:
+        return "lost to a command that could not be read"
+    return f"lost to {effect} rule {leading.rule_id}"
+
+
+def _miss(rule: CompiledRule, request: AuthorityRequest, line: CommandLine | None) -> str | None:
+    """Return what kept a rule from matching, None when it matches."""
+    miss = rule.first_miss(request)
+    if miss is not None:
+        return f"wants {miss}"
+    if rule.meets_command(line):
+        return None
+    if line is None or rule.command is None:
+        return "wants a command"
+    if rule.effect is not Effect.ALLOW:
+        return "no command of the line begins with its words"
+    if line.opaque:
+        return f"the command could not be read: {', '.join(line.opaque_reasons)}"
+    other = next(command for command in line.commands if not rule.command.covers(command))
+    return f"does not cover `{' '.join(word or '?' for word in other.words)}`"
+
+
+def _parts(
+    rules: Sequence[CompiledRule],
+    request: AuthorityRequest,
+    line: CommandLine,
+    effect: Effect,
+    default: str | None,
+) -> Iterator[Part]:
+    holding = [rule for rule in rules if rule.holds(request)]
+    for command in line.commands:
+        rule = next((rule for rule in holding if _speaks_of(rule, command)), None)
+        decided = effect if default and not line.opaque else None
+        yield Part(
+            text=" ".join(word or "?" for word in command.words)
+            if command.reached
+            else command.text,
+            start=command.start,
+            end=command.end,
+            reached=command.reached,
+            effect=rule.effect if rule else decided,
+            rule_id=rule.rule_id if rule else None,
+            why=(rule.reason or "") if rule else default or "no rule speaks of it",
+        )
+    for part in line.opaque:
+        yield Part(part.text, part.start, part.end, (), None, None, part.reason)
+
+
+def _speaks_of(rule: CompiledRule, command: SimpleCommand) -> bool:
+    """Tell whether a rule that holds would decide this command if it stood alone."""
+    if rule.command is None:
+        return True
+    if rule.effect is Effect.ALLOW:
+        return rule.command.covers(command)
+    return rule.command.matches(command)
