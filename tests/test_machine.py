@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import docker
@@ -15,58 +13,35 @@ import redis
 from django.conf import settings
 from django.db import connection
 
-from tests import environment
+from tests import environment, requirements
 
 ROOT = Path(__file__).parent.parent
 
 
-def pytest_outcome(tmp_path: Path, *, body: str, **variables: str) -> str:
-    """Run one test module in a pytest of its own under this suite's plugins; return its output."""
-    test = tmp_path / "test_inner.py"
-    test.write_text(body)
-    options = "-p tests.environment -p tests.requirements -p no:django -p no:cacheprovider"
-    process = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            *options.split(),
-            "-c",
-            str(ROOT / "pyproject.toml"),
-            test,
-        ],
-        cwd=ROOT,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return process.stdout + process.stderr
+@pytest.fixture
+def no_teapot(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name a requirement that this machine does not meet."""
+    monkeypatch.setitem(requirements.MISSING, "teapot", lambda: "no teapot answers")
+    return "teapot"
 
 
-NEEDS_REDIS = "import pytest\n\n@pytest.mark.redis\ndef test_redis():\n    pass\n"
+def test_a_missing_service_is_a_skip_that_names_it(no_teapot: str) -> None:
+    with pytest.raises(pytest.skip.Exception, match="no teapot answers"):
+        requirements.require(no_teapot)
 
 
-def test_a_missing_service_is_a_skip_that_names_it(tmp_path: Path) -> None:
-    output = pytest_outcome(
-        tmp_path, body=NEEDS_REDIS, OMNIWEB_TEST_REDIS_URL="", OMNIWEB_TEST_REQUIRE=""
-    )
-    assert "1 skipped" in output
-    assert "no Redis: OMNIWEB_TEST_REDIS_URL is not set" in output
+def test_a_missing_service_fails_when_it_is_required(
+    no_teapot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "REQUIRED", frozenset({no_teapot}))
+    with pytest.raises(pytest.fail.Exception, match="lists teapot: no teapot answers"):
+        requirements.require(no_teapot)
 
 
-def test_a_missing_service_fails_when_it_is_required(tmp_path: Path) -> None:
-    output = pytest_outcome(
-        tmp_path, body=NEEDS_REDIS, OMNIWEB_TEST_REDIS_URL="", OMNIWEB_TEST_REQUIRE="redis"
-    )
-    assert "1 error" in output
-    assert "OMNIWEB_TEST_REQUIRE lists redis" in output
-
-
-def test_an_unknown_requirement_is_refused(tmp_path: Path) -> None:
-    output = pytest_outcome(tmp_path, body=NEEDS_REDIS, OMNIWEB_TEST_REQUIRE="podman")
-    assert "OMNIWEB_TEST_REQUIRE: unknown podman" in output
+def test_an_unknown_requirement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "REQUIRED", frozenset({"docker", "podman"}))
+    with pytest.raises(pytest.UsageError, match="unknown podman"):
+        requirements.pytest_configure()
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("example.org", 80)])
