@@ -21,6 +21,7 @@ def beat_schedule(reconcile_seconds: float) -> dict[str, dict[str, object]]:
     """Return the periodic jobs; everything else is rung by the act that makes it necessary."""
     return {
         "reconcile": {"task": "sandboxes.reconcile", "schedule": reconcile_seconds},
+        "compare sandboxes": {"task": "sandboxes.sandboxes_compare", "schedule": 60.0},
         "expire requests": {"task": "approvals.requests_expire", "schedule": reconcile_seconds},
     }
 

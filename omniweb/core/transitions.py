@@ -32,12 +32,20 @@ def arrows(table: Mapping[str, Iterable[str]]) -> Arrows:
     return frozen
 
 
-def transition(row: Any, to: str, *, source: Iterable[str] | None = None, **changes: Any) -> bool:
+def transition(
+    row: Any,
+    to: str,
+    *,
+    source: Iterable[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> bool:
     """Move a row to a state if it is still in one that allows it; return whether it moved.
 
-    `source` narrows the states it may come from; `changes` are written in the
-    same UPDATE. The row in memory is brought up to date only when it moved.
-    Raises IllegalTransition when no arrow leads to `to`.
+    `source` narrows the states it may come from and `where` adds conditions, such
+    as a fencing token; `changes` are written in the same UPDATE. The row in memory
+    is brought up to date only when it moved. Raises IllegalTransition when no
+    arrow leads to `to`.
     """
     model: type[Model] = type(row)
     sources = [state for state, targets in row.TRANSITIONS.items() if to in targets]
@@ -45,7 +53,8 @@ def transition(row: Any, to: str, *, source: Iterable[str] | None = None, **chan
         sources = [state for state in sources if state in set(source)]
     if not sources:
         raise IllegalTransition(f"Nothing leads a {model._meta.verbose_name} to {to}")
-    moved = model._default_manager.filter(pk=row.pk, state__in=sources).update(state=to, **changes)
+    rows = model._default_manager.filter(pk=row.pk, state__in=sources, **(where or {}))
+    moved = rows.update(state=to, **changes)
     if moved:
         for name, value in {"state": to, **changes}.items():
             setattr(row, name, value)

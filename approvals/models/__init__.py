@@ -1,0 +1,22 @@
+"""Policies and their versions, decisions, requests, votes and grants."""
+
+from __future__ import annotations
+
+from approvals.models.decision import Decision
+from approvals.models.grant import Grant
+from approvals.models.policy import Policy, PolicyVersion
+from approvals.models.request import Request, RequestKind, RequestState, Scope
+from approvals.models.vote import Verdict, Vote
+
+__all__ = [
+    "Decision",
+    "Grant",
+    "Policy",
+    "PolicyVersion",
+    "Request",
+    "RequestKind",
+    "RequestState",
+    "Scope",
+    "Verdict",
+    "Vote",
+]

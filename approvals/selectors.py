@@ -1,0 +1,88 @@
+"""Reads that start from what the actor may see."""
+
+from __future__ import annotations
+
+from django.db.models import Case, IntegerField, QuerySet, Value, When
+
+from approvals.models import Decision, Grant, Policy, PolicyVersion, Request, RequestState
+from omniweb.accounts.models import Team
+from omniweb.accounts.permissions import Actor
+from omniweb.core.errors import NotFound
+
+RISK_ORDER = Case(
+    When(risk="critical", then=Value(0)),
+    When(risk="high", then=Value(1)),
+    When(risk="medium", then=Value(2)),
+    default=Value(3),
+    output_field=IntegerField(),
+)
+
+
+def policies_visible(actor: Actor) -> QuerySet[Policy]:
+    """The policies of an actor's team."""
+    policies = Policy.objects.filter(team=actor.team, archived_at__isnull=True)
+    return policies.select_related("active_version").order_by("name")
+
+
+def versions_visible(actor: Actor) -> QuerySet[PolicyVersion]:
+    """The policy versions of an actor's team."""
+    return PolicyVersion.objects.filter(policy__team=actor.team).select_related(
+        "policy", "created_by"
+    )
+
+
+def policy_for(team: Team, name: str) -> Policy:
+    """Return a team's policy by name; raises NotFound."""
+    policy = Policy.objects.filter(team=team, name=name).select_related("active_version").first()
+    if policy is None:
+        raise NotFound(f"There is no policy named {name} in {team}")
+    return policy
+
+
+def policy_named(*, name: str) -> PolicyVersion:
+    """Return the active version of the first policy with this name; for commands on one machine."""
+    policy = Policy.objects.filter(name=name, active_version__isnull=False).order_by("id").first()
+    if policy is None or policy.active_version is None:
+        raise NotFound(f"There is no policy named {name}")
+    return policy.active_version
+
+
+def requests_visible(actor: Actor) -> QuerySet[Request]:
+    """The requests an actor may see: their team's, or for an agent its own."""
+    requests = Request.objects.filter(team=actor.team).select_related(
+        "agent", "owner", "trajectory", "version__policy", "decided_by"
+    )
+    return requests.filter(agent=actor.agent) if actor.agent else requests
+
+
+def inbox(actor: Actor, kind: str = "") -> QuerySet[Request]:
+    """What waits for a decision: riskiest first, then oldest."""
+    requests = requests_visible(actor).filter(state=RequestState.OPEN)
+    if kind:
+        requests = requests.filter(kind=kind)
+    return requests.order_by(RISK_ORDER, "id")
+
+
+def inbox_count(actor: Actor) -> int:
+    """How many requests wait; the number on the badge."""
+    return Request.objects.filter(team=actor.team, state=RequestState.OPEN).count()
+
+
+def decisions_visible(actor: Actor) -> QuerySet[Decision]:
+    """The decisions an actor may see: their team's, or for an agent its own."""
+    decisions = Decision.objects.filter(team=actor.team).select_related(
+        "agent", "version__policy", "request", "trajectory"
+    )
+    return decisions.filter(agent=actor.agent) if actor.agent else decisions
+
+
+def grants_visible(actor: Actor) -> QuerySet[Grant]:
+    """The standing yeses of an actor's team."""
+    return Grant.objects.filter(team=actor.team).select_related("request", "agent", "given_by")
+
+
+def earlier_like(request: Request) -> QuerySet[Request]:
+    """Return earlier decided requests of the agent for exactly the same thing, newest first."""
+    decided = [RequestState.APPROVED, RequestState.REJECTED, RequestState.SPENT]
+    same = Request.objects.filter(agent_id=request.agent_id, state__in=decided)
+    return same.filter(sentence=request.sentence).exclude(pk=request.pk).order_by("-id")[:12]

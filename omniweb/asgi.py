@@ -1,0 +1,27 @@
+"""The ASGI application: pages and API over HTTP, hints over WebSocket."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "omniweb.settings")
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.core.asgi import get_asgi_application
+
+http = get_asgi_application()
+
+# Needs the apps that the line above has loaded.
+import omniweb.celery  # noqa: E402, F401 - the Celery app must exist before anything enqueues
+from omniweb.live import websocket_urlpatterns  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": AllowedHostsOriginValidator(
+            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+        ),
+    }
+)

@@ -1,0 +1,251 @@
+"""The governed pipeline's last part: claim → check what was approved → run → record → settle.
+
+A command starts at most once. The claim is a conditional UPDATE with a fencing
+token; `running` is committed before the provider is called, so whatever kills
+this process afterwards leaves `unknown`, never a second start.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from approvals.models import Request, RequestState
+from approvals.services.requests import request_spend
+from omniweb.core.clock import now
+from omniweb.core.errors import OmniWebError, SandboxLost
+from omniweb.core.jobs import enqueue
+from omniweb.core.realtime import publish
+from omniweb.core.transitions import transition
+from sandboxes.candidate import execution_digest
+from sandboxes.live import live_sandbox
+from sandboxes.models import Execution, ExecutionState, Run, Sandbox, SandboxState
+from sandboxes.output import Output
+from sandboxes.providers.base import Command, CommandResult
+from sandboxes.secrecy import redactor_for
+from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_lost
+from trajectories.services import step_append
+from trajectories.steps import StepKind
+
+logger = logging.getLogger(__name__)
+
+
+def execution_run(*, execution: Execution) -> None:
+    """Run a queued command if its turn has come; safe to call any number of times."""
+    run = execution.run
+    if execution.state != ExecutionState.QUEUED or run.cleared_at is None or run.is_over:
+        return
+    sandbox = sandbox_current(run)
+    if sandbox is None:
+        with transaction.atomic():
+            sandbox_intend(run=run)
+        return
+    if sandbox.state != SandboxState.READY:
+        return  # whoever makes it ready rings again
+    if not _claim(execution, sandbox):
+        return
+    _perform(execution, sandbox)
+
+
+def _claim(execution: Execution, sandbox: Sandbox) -> bool:
+    """Take the command, and spend its approval for exactly what was approved."""
+    with transaction.atomic():
+        if not transition(
+            execution,
+            ExecutionState.STARTING,
+            source=["queued"],
+            claim=uuid.uuid4(),
+            lease_until=now() + timedelta(seconds=settings.LEASE_SECONDS),
+            sandbox=sandbox,
+        ):
+            return False
+        if _is_still_approved(execution):
+            return True
+        reason = "What was approved is no longer what would run; ask again"
+        transition(execution, ExecutionState.STALE, reason=reason, ended_at=now())
+        publish("execution", execution.id)
+        return False
+
+
+def _is_still_approved(execution: Execution) -> bool:
+    digest = execution_digest(execution)
+    if digest != execution.digest:
+        logger.error("the row of %s changed after it was asked", execution.ref)
+        return False
+    if execution.request_id is None:
+        return True
+    request = Request.objects.get(pk=execution.request_id)
+    # Spent already: this command was claimed before by a worker that died before it started it.
+    return request.state == RequestState.SPENT or request_spend(request=request, digest=digest)
+
+
+def _perform(execution: Execution, sandbox: Sandbox) -> None:
+    output = Output(execution)
+    try:
+        live = live_sandbox(sandbox)
+        if not _started(execution, sandbox):
+            return
+        with output.pulse() as cancelled:
+            result = live.execute(
+                _command(execution), on_output=output.add, cancelled=cancelled
+            )
+    except SandboxLost as error:
+        sandbox_lost(sandbox=sandbox, reason=error.detail)
+        reason = f"{error.detail}; the command may have run in part"
+        _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
+    except OmniWebError as error:
+        _settle(execution, output, ExecutionState.FAILED, reason=error.detail)
+    except Exception as error:
+        reason = f"OmniWeb failed while the command ran ({type(error).__name__})"
+        _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
+        raise
+    else:
+        _settle(execution, output, *_verdict(execution, result), result=result)
+        if result.session_lost:
+            sandbox_lost(sandbox=sandbox, reason="It was removed to stop a command")
+
+
+def _command(execution: Execution) -> Command:
+    return Command(
+        argv=tuple(execution.argv),
+        cwd=execution.cwd,
+        env=execution.env,
+        stdin=bytes(execution.stdin) if execution.stdin is not None else None,
+        time_limit_seconds=execution.time_limit_seconds,
+    )
+
+
+def _started(execution: Execution, sandbox: Sandbox) -> bool:
+    """Commit that the command is about to be handed over; False when the claim was taken away."""
+    with transaction.atomic():
+        if not transition(
+            execution,
+            ExecutionState.RUNNING,
+            source=["starting"],
+            where={"claim": execution.claim, "cancel_requested_at__isnull": True},
+            started_at=now(),
+        ):
+            _cancelled_before_start(execution)
+            return False
+        step_append(
+            trajectory=execution.run.trajectory,
+            kind=StepKind.EXECUTION_STARTED,
+            actor="worker",
+            payload={
+                "execution": execution.ref,
+                "argv": execution.argv,
+                "cwd": execution.cwd,
+                "env_names": sorted(execution.env),
+                "time_limit_seconds": execution.time_limit_seconds,
+                "stdin_bytes": len(execution.stdin) if execution.stdin is not None else None,
+                "sandbox": sandbox.ref,
+                "decision": execution.decision.ref if execution.decision else None,
+                "provider": execution.run.provider,
+            },
+            clean=redactor_for(execution.run, execution.env),
+        )
+        publish("execution", execution.id)
+        publish("run", execution.run_id)
+    return True
+
+
+def _cancelled_before_start(execution: Execution) -> None:
+    moved = transition(
+        execution,
+        ExecutionState.CANCELLED,
+        source=["starting"],
+        where={"claim": execution.claim},
+        reason="The run has ended",
+        ended_at=now(),
+    )
+    if moved:
+        publish("execution", execution.id)
+        enqueue("sandboxes.run_finish", run=execution.run.ref)
+
+
+def _verdict(execution: Execution, result: CommandResult) -> tuple[ExecutionState, str]:
+    if result.timed_out:
+        limit = execution.time_limit_seconds
+        return ExecutionState.TIMED_OUT, f"The time limit of {limit} s was reached"
+    if result.cancelled:
+        return ExecutionState.CANCELLED, "The command was stopped"
+    return ExecutionState.FINISHED, ""
+
+
+def _settle(
+    execution: Execution,
+    output: Output,
+    state: ExecutionState,
+    reason: str = "",
+    *,
+    result: CommandResult | None = None,
+) -> None:
+    """Record how the command ended: output, result and state in one transaction."""
+    with transaction.atomic():
+        kept = output.close()
+        moved = transition(
+            execution,
+            state,
+            source=["starting", "running"],
+            where={"claim": execution.claim},
+            reason=reason,
+            ended_at=now(),
+            exit_code=result.exit_code if result else None,
+            stdout=kept.stdout,
+            stderr=kept.stderr,
+            stdout_bytes=result.stdout_bytes if result else kept.stdout_size,
+            stderr_bytes=result.stderr_bytes if result else kept.stderr_size,
+            stdout_truncated=bool(result and result.stdout_truncated),
+            stderr_truncated=bool(result and result.stderr_truncated),
+        )
+        if not moved:
+            logger.warning("%s was taken from its worker; its result is dropped", execution.ref)
+            return
+        execution_tell_end(execution)
+        Run.objects.filter(pk=execution.run_id).update(last_seen_at=now())
+        if execution.cancel_requested_at or Run.objects.get(pk=execution.run_id).is_over:
+            enqueue("sandboxes.run_finish", run=execution.run.ref)
+
+
+def execution_tell_end(execution: Execution) -> None:
+    """Write the steps that say how a command ended, and hint at it."""
+    trajectory = execution.run.trajectory
+    for stream, blob, size, truncated in (
+        ("stdout", execution.stdout, execution.stdout_bytes, execution.stdout_truncated),
+        ("stderr", execution.stderr, execution.stderr_bytes, execution.stderr_truncated),
+    ):
+        if blob is not None:
+            step_append(
+                trajectory=trajectory,
+                kind=StepKind.OUTPUT,
+                actor="worker",
+                payload={
+                    "execution": execution.ref,
+                    "stream": stream,
+                    "digest": blob.digest,
+                    "size": size,
+                    "kept": blob.size,
+                    "truncated": truncated,
+                },
+            )
+    step_append(
+        trajectory=trajectory,
+        kind=StepKind.EXECUTION_ENDED,
+        actor="worker",
+        payload={
+            "execution": execution.ref,
+            "state": execution.state,
+            "exit_code": execution.exit_code,
+            "timed_out": execution.state == ExecutionState.TIMED_OUT,
+            "duration_ms": execution.duration_ms,
+            "error": execution.reason,
+            "stdout_truncated": execution.stdout_truncated,
+            "stderr_truncated": execution.stderr_truncated,
+        },
+    )
+    publish("execution", execution.id)
+    publish("run", execution.run_id)

@@ -1,0 +1,22 @@
+"""Environments, profiles, runs, sandboxes and executions."""
+
+from __future__ import annotations
+
+from sandboxes.models.environment import Environment
+from sandboxes.models.execution import Execution, ExecutionState, OutputChunk, Stream
+from sandboxes.models.profile import Profile
+from sandboxes.models.run import Run, RunState
+from sandboxes.models.sandbox import Sandbox, SandboxState
+
+__all__ = [
+    "Environment",
+    "Execution",
+    "ExecutionState",
+    "OutputChunk",
+    "Profile",
+    "Run",
+    "RunState",
+    "Sandbox",
+    "SandboxState",
+    "Stream",
+]

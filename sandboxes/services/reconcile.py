@@ -1,0 +1,185 @@
+"""Making rows and world agree: what was lost is told, what was missed is rung again.
+
+Every part may run at any time, in any process, any number of times.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from omniweb.accounts.permissions import system
+from omniweb.core.canonical import canonical_json
+from omniweb.core.clock import now
+from omniweb.core.errors import OmniWebError
+from omniweb.core.ids import parse_ref
+from omniweb.core.installation import installation_id
+from omniweb.core.jobs import enqueue
+from omniweb.core.transitions import transition
+from sandboxes.capabilities import Ability
+from sandboxes.executor import execution_tell_end
+from sandboxes.manifest import Manifest
+from sandboxes.models import (
+    Environment,
+    Execution,
+    ExecutionState,
+    Run,
+    RunState,
+    Sandbox,
+    SandboxState,
+)
+from sandboxes.models.sandbox import GONE
+from sandboxes.providers.base import Owned, SandboxProvider
+from sandboxes.providers.registry import open_provider, provider_spec
+from sandboxes.services.runs import run_end
+from sandboxes.services.sandboxes import sandbox_lost, sandbox_terminate
+
+logger = logging.getLogger(__name__)
+
+# A row younger than this has just been rung; its doorbell is still on the way.
+GRACE = timedelta(seconds=5)
+
+
+def reconcile(*, workers_are_gone: bool = False) -> None:
+    """Bring everything in line; `workers_are_gone` at the start of the only process there is."""
+    lapsed = Q() if workers_are_gone else Q(lease_until__lt=now())
+    grace = timedelta(0) if workers_are_gone else GRACE
+    if workers_are_gone:
+        _waiters_are_gone()
+    _executions_lost(lapsed)
+    _sandboxes_lost(lapsed)
+    _ring(now() - grace)
+    _runs_idle()
+
+
+def _waiters_are_gone() -> None:
+    Execution.objects.filter(delivered_at__isnull=True, waiter_until__gt=now()).update(
+        waiter_until=now() - timedelta(seconds=1)
+    )
+
+
+def _executions_lost(lapsed: Q) -> None:
+    claimed = Execution.objects.filter(lapsed).select_related(
+        "run__trajectory", "run__team", "sandbox__run__trajectory"
+    )
+    for execution in claimed.filter(state=ExecutionState.STARTING):
+        # Never handed to the provider: another worker may have it.
+        transition(
+            execution,
+            ExecutionState.QUEUED,
+            source=["starting"],
+            where={"claim": execution.claim},
+            claim=None,
+        )
+    for execution in claimed.filter(state=ExecutionState.RUNNING):
+        _execution_unknown(execution)
+
+
+def _execution_unknown(execution: Execution) -> None:
+    with transaction.atomic():
+        if not transition(
+            execution,
+            ExecutionState.UNKNOWN,
+            where={"claim": execution.claim},
+            reason="The worker was lost; the command may have run in part or to its end",
+            ended_at=now(),
+        ):
+            return
+        execution_tell_end(execution)
+    if execution.sandbox and execution.sandbox.state == SandboxState.READY:
+        # The command may still be running in there, with nobody to record it.
+        sandbox_terminate(sandbox=execution.sandbox, reason="A command in it lost its worker")
+
+
+def _sandboxes_lost(lapsed: Q) -> None:
+    making = Sandbox.objects.filter(lapsed, state=SandboxState.PROVISIONING)
+    for sandbox in making.select_related("run__trajectory", "run__team"):
+        sandbox_lost(sandbox=sandbox, reason="The worker that made it was lost")
+
+
+def _ring(before: Any) -> None:
+    for execution in Execution.objects.filter(
+        state=ExecutionState.QUEUED, queued_at__lte=before, run__cleared_at__isnull=False
+    ).order_by("id")[:1000]:
+        enqueue("sandboxes.execution_run", execution=execution.ref)
+    for sandbox in Sandbox.objects.filter(state=SandboxState.INTENDED, created_at__lte=before):
+        enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
+    for run in Run.objects.filter(state=RunState.FINISHING):
+        enqueue("sandboxes.run_finish", run=run.ref)
+    ended = Sandbox.objects.filter(state=SandboxState.TERMINATING)
+    for sandbox in ended.select_related("run__trajectory"):
+        sandbox_terminate(sandbox=sandbox)
+
+
+def _runs_idle() -> None:
+    since = now() - timedelta(seconds=settings.RUN_IDLE_SECONDS)
+    idle = Run.objects.filter(state=RunState.ACTIVE, last_seen_at__lt=since).exclude(
+        executions__state__in=["asked", "waiting", "queued", "starting", "running"]
+    )
+    for run in idle.select_related("team", "trajectory", "agent"):
+        run_end(
+            actor=system(run.team),
+            run=run,
+            outcome=RunState.ABANDONED,
+            reason="The agent has not been heard of for too long",
+        )
+
+
+def sandboxes_compare() -> None:
+    """Compare each provider's list with the rows: end orphans, note what is gone."""
+    for provider, name, options in _providers_listing():
+        try:
+            owned = provider.list_owned(installation_id())
+        except OmniWebError as error:
+            logger.info("%s cannot be asked for its sandboxes: %s", name, error.detail)
+            continue
+        for item in owned:
+            _end_if_orphan(provider, item)
+        _note_missing(name, options, {item.sandbox for item in owned if item.running})
+
+
+def _providers_listing() -> list[tuple[SandboxProvider, str, bytes]]:
+    """Return each provider in use that can list, once per distinct set of options."""
+    seen: dict[tuple[str, bytes], tuple[SandboxProvider, str, bytes]] = {}
+    places = list(Environment.objects.values_list("provider", "options"))
+    places += list(
+        Run.objects.filter(sandboxes__state__in=["ready", "asleep", "provisioning"])
+        .values_list("provider", "options")
+        .distinct()
+    )
+    for name, options in places:
+        key = (name, canonical_json(options))
+        if key in seen or Ability.LIST not in provider_spec(name).can:
+            continue
+        try:
+            seen[key] = (open_provider(name, options), *key)
+        except OmniWebError as error:
+            logger.info("%s cannot be opened: %s", name, error.detail)
+    return list(seen.values())
+
+
+def _end_if_orphan(provider: SandboxProvider, item: Owned) -> None:
+    key = parse_ref(Sandbox.PREFIX, item.sandbox)
+    sandbox = Sandbox.objects.filter(pk=key).first() if key else None
+    if sandbox is not None and sandbox.state not in GONE:
+        return
+    try:
+        provider.attach(item.handle, Manifest()).terminate()
+        logger.warning("ended the orphaned sandbox %s", item.sandbox)
+    except OmniWebError as error:
+        logger.warning("the orphaned sandbox %s is still there: %s", item.sandbox, error.detail)
+
+
+def _note_missing(name: str, options: bytes, present: set[str]) -> None:
+    settled = now() - GRACE
+    ready = Sandbox.objects.filter(
+        provider=name, state=SandboxState.READY, ready_at__lt=settled
+    ).select_related("run__trajectory")
+    for sandbox in ready:
+        if canonical_json(sandbox.run.options) == options and sandbox.ref not in present:
+            sandbox_lost(sandbox=sandbox, reason="The provider no longer has it")

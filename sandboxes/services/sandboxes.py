@@ -1,0 +1,134 @@
+"""Making and ending sandboxes. The row comes first, so that none is ever lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import IntegrityError, transaction
+
+from omniweb.core.canonical import canonical_json
+from omniweb.core.clock import now
+from omniweb.core.errors import OmniWebError, ProviderError
+from omniweb.core.jobs import enqueue
+from omniweb.core.realtime import publish
+from omniweb.core.transitions import transition
+from sandboxes.live import live_sandbox, owner_of, provider_of
+from sandboxes.manifest import Manifest
+from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
+from sandboxes.models.sandbox import GONE
+from trajectories.services import step_append
+from trajectories.steps import StepKind
+
+# Pulling an image may take minutes; a lost worker's attempt is given up after this long.
+PROVISION_LEASE = timedelta(minutes=10)
+
+
+def sandbox_current(run: Run) -> Sandbox | None:
+    """Return the one sandbox of a run that is not gone."""
+    return run.sandboxes.exclude(state__in=GONE).first()
+
+
+def sandbox_intend(*, run: Run) -> None:
+    """Want a sandbox for a run; does nothing when it has one that is not gone."""
+    try:
+        with transaction.atomic():
+            sandbox = Sandbox.objects.create(team_id=run.team_id, run=run, provider=run.provider)
+    except IntegrityError:
+        return
+    enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
+    publish("sandboxes", run.team_id)
+
+
+def sandbox_provision(*, sandbox: Sandbox) -> None:
+    """Have the provider create a sandbox; only one worker ever gets to try."""
+    lease = now() + PROVISION_LEASE
+    if not transition(sandbox, SandboxState.PROVISIONING, lease_until=lease):
+        return
+    try:
+        provider = provider_of(sandbox.run)
+        live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
+    except OmniWebError as error:
+        sandbox_failed(sandbox=sandbox, reason=error.detail)
+        return
+    except Exception as error:
+        sandbox_failed(sandbox=sandbox, reason=f"{type(error).__name__} while it was made")
+        raise
+    Sandbox.objects.filter(pk=sandbox.pk).update(handle=dict(live.handle))
+    sandbox.handle = dict(live.handle)
+    with transaction.atomic():
+        if transition(sandbox, SandboxState.READY, source=["provisioning"], ready_at=now()):
+            _tell(sandbox, "")
+            _ring_queued(sandbox.run)
+    sandbox.run.refresh_from_db()
+    if sandbox.run.is_over:
+        enqueue("sandboxes.run_finish", run=sandbox.run.ref)
+
+
+def _ring_queued(run: Run) -> None:
+    for execution in run.executions.filter(state=ExecutionState.QUEUED).order_by("id"):
+        enqueue("sandboxes.execution_run", execution=execution.ref)
+
+
+def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
+    """Give up on a sandbox that could not be made; commands that waited for it fail with it."""
+    with transaction.atomic():
+        if not transition(sandbox, SandboxState.FAILED, reason=reason, ended_at=now()):
+            return
+        _tell(sandbox, reason)
+        for execution in sandbox.run.executions.filter(state=ExecutionState.QUEUED):
+            transition(execution, ExecutionState.FAILED, reason=reason, ended_at=now())
+            publish("execution", execution.id)
+        publish("run", sandbox.run_id)
+    if sandbox.run.is_over:
+        enqueue("sandboxes.run_finish", run=sandbox.run.ref)
+
+
+def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
+    """Note that the provider no longer has a sandbox; the next command gets a new one."""
+    with transaction.atomic():
+        if transition(sandbox, SandboxState.LOST, reason=reason, ended_at=now()):
+            _tell(sandbox, reason)
+            if sandbox.run.executions.filter(state=ExecutionState.QUEUED).exists():
+                sandbox_intend(run=sandbox.run)
+
+
+def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
+    """End a sandbox; return whether it is gone. A provider that does not answer is asked again."""
+    if transition(sandbox, SandboxState.TERMINATED, source=["intended"], ended_at=now()):
+        return True
+    if sandbox.state == SandboxState.PROVISIONING:
+        # Its maker sees that the run is over as soon as it is ready.
+        return False
+    if sandbox.state in GONE:
+        return True
+    if sandbox.state != SandboxState.TERMINATING and not transition(
+        sandbox, SandboxState.TERMINATING, reason=reason
+    ):
+        sandbox.refresh_from_db()
+        return sandbox.state in GONE
+    try:
+        live_sandbox(sandbox).terminate()
+    except ProviderError as error:
+        Sandbox.objects.filter(pk=sandbox.pk).update(reason=error.detail)
+        return False
+    with transaction.atomic():
+        if transition(sandbox, SandboxState.TERMINATED, ended_at=now()):
+            _tell(sandbox, reason)
+    return True
+
+
+def _tell(sandbox: Sandbox, reason: str) -> None:
+    step_append(
+        trajectory=sandbox.run.trajectory,
+        kind=StepKind.SANDBOX_STATE,
+        actor="system",
+        payload={
+            "sandbox": sandbox.ref,
+            "provider": sandbox.provider,
+            "handle": canonical_json(sandbox.handle).decode() if sandbox.handle else "",
+            "state": sandbox.state,
+            "reason": reason,
+        },
+    )
+    publish("run", sandbox.run_id)
+    publish("sandboxes", sandbox.team_id)

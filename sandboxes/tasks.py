@@ -1,0 +1,44 @@
+"""Tasks: load the row, call a service, nothing else. Each is safe to run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from sandboxes import executor
+from sandboxes.models import Execution, Run, Sandbox
+from sandboxes.services import reconcile as reconciling
+from sandboxes.services import runs, sandboxes
+
+RUN_ROWS = ("agent__owner", "agent__team", "trajectory", "environment", "team", "version__policy")
+
+
+@shared_task(name="sandboxes.execution_run")
+def execution_run(execution: str) -> None:
+    """Run a queued command."""
+    rows = Execution.objects.select_related("decision", *[f"run__{name}" for name in RUN_ROWS])
+    executor.execution_run(execution=rows.by_ref(execution))
+
+
+@shared_task(name="sandboxes.sandbox_provision")
+def sandbox_provision(sandbox: str) -> None:
+    """Make an intended sandbox."""
+    rows = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
+    sandboxes.sandbox_provision(sandbox=rows.by_ref(sandbox))
+
+
+@shared_task(name="sandboxes.run_finish")
+def run_finish(run: str) -> None:
+    """Close a finishing run once its commands have ended."""
+    runs.run_finish(run=Run.objects.select_related(*RUN_ROWS).by_ref(run))
+
+
+@shared_task(name="sandboxes.reconcile")
+def reconcile() -> None:
+    """Ring what was missed and tell what was lost."""
+    reconciling.reconcile()
+
+
+@shared_task(name="sandboxes.sandboxes_compare")
+def sandboxes_compare() -> None:
+    """End orphaned sandboxes and note those that are gone."""
+    reconciling.sandboxes_compare()
