@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
-import tests.environment  # noqa: F401 - settings are read once, so this comes before all else
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+import tests.environment  # noqa: F401 - settings are read once: what needs models is a plugin below
 
 pytest_plugins = ["tests.requirements", "tests.network"]
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """End the sessions that threads have left: PostgreSQL drops no database that is in use."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
