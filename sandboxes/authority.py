@@ -1,8 +1,7 @@
-"""The questions a manifest raises when a sandbox opens, all asked at once.
+"""What opening a sandbox asks of a policy: one question for each thing its manifest gives it.
 
-Source: the manifest's authority requests of the governance reference, §3.4.
-Unlike there, everything a question is about is in it: allowing a host and
-denying it, or two different sets of variables, are never the same question.
+The metadata holds all that would make a difference to whoever approves, so that two manifests
+that differ never look like the same request. Values of variables appear as digests only.
 """
 
 from __future__ import annotations
@@ -11,68 +10,99 @@ from collections.abc import Iterator
 from typing import Any
 
 from approvals.policy.decision import AuthorityRequest, Target
-from omniweb.core.canonical import digest
+from omniweb.core.canonical import digest_bytes
 from sandboxes.manifest import Manifest, MountMode, NetworkDefault
 
-SURFACE = "sandbox"
+SECRET_SURFACE = "secret_broker"  # noqa: S105 -- where secrets are used, not one of them
 
 
-def manifest_authority(manifest: Manifest) -> list[AuthorityRequest]:
-    """Return one request per image, mount, host, set of variables, secret and set of resources."""
-    return list(_questions(manifest))
+def manifest_requests(
+    manifest: Manifest, *, provider: str, execution_surface: str
+) -> list[AuthorityRequest]:
+    """Return the questions a manifest raises, in a fixed order; none for a bare one.
+
+    The working directory, a network that stays off and the lifetime ask nothing.
+    """
+    requests = [
+        *_image(manifest),
+        *_mount(manifest),
+        *_network(manifest),
+        *_environment(manifest),
+        *_resources(manifest),
+    ]
+    return [
+        AuthorityRequest(
+            **{"provider": provider, "execution_surface": execution_surface, **request}
+        )
+        for request in requests
+    ]
 
 
-def _questions(manifest: Manifest) -> Iterator[AuthorityRequest]:
+def _image(manifest: Manifest) -> Iterator[dict[str, Any]]:
     if manifest.image is not None:
-        yield _question("sandbox.image.use", "medium", Target(resource=manifest.image))
+        target = Target(resource=manifest.image)
+        yield {"capability": "sandbox.image.use", "target": target, "risk_level": "medium"}
+
+
+def _mount(manifest: Manifest) -> Iterator[dict[str, Any]]:
     mount = manifest.workspace_mount
     if mount is not None:
-        risk = "high" if mount.mode is MountMode.READ_WRITE else "medium"
-        target = Target(path=mount.target, resource=mount.source)
-        yield _question("sandbox.filesystem.mount", risk, target, mode=mount.mode.value)
-    yield from _network(manifest)
+        yield {
+            "capability": "sandbox.filesystem.mount",
+            "target": Target(path=mount.target, resource=mount.source),
+            "risk_level": "high" if mount.mode is MountMode.READ_WRITE else "medium",
+            "metadata": {"mode": mount.mode.value},
+        }
+
+
+def _network(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    network = manifest.network_policy
+    questions: list[tuple[str, str, dict[str, Any]]] = []
+    if network.default is NetworkDefault.ALLOW:
+        lists = {
+            "default": network.default.value,
+            "allowed_hosts": list(network.allowed_hosts),
+            "denied_hosts": list(network.denied_hosts),
+        }
+        questions.append(("*", "high", lists))
+    questions += [(host, "medium", {"mode": "allow"}) for host in network.allowed_hosts]
+    questions += [(host, "medium", {"mode": "deny"}) for host in network.denied_hosts]
+    for host, risk, metadata in questions:
+        yield {
+            "capability": "sandbox.network.configure",
+            "target": Target(host=host),
+            "risk_level": risk,
+            "metadata": metadata,
+        }
+
+
+def _environment(manifest: Manifest) -> Iterator[dict[str, Any]]:
     plain = manifest.environment.plain
     if plain:
-        values = {name: digest(value) for name, value in plain.items()}
-        yield _question(
-            "sandbox.environment.set", "medium", None, names=sorted(plain), values=values
-        )
-    for ref in manifest.environment.secret_refs:
-        yield AuthorityRequest(
-            capability="secret.use",
-            target=Target(resource=ref),
-            execution_surface="secret_broker",
-            risk_level="medium",
-            metadata={"purpose": "sandbox environment"},
-        )
-    given = manifest.resources.model_dump(include={"cpu", "memory", "gpu"})
-    if any(given.values()):
-        yield _question("sandbox.resources.set", "medium", None, **given)
+        values = {
+            name: digest_bytes(plain[name].encode("utf-8", "surrogatepass"))
+            for name in sorted(plain)
+        }
+        yield {
+            "capability": "sandbox.environment.set",
+            "risk_level": "medium",
+            "metadata": {"names": list(values), "value_digests": values},
+        }
+    for reference in manifest.environment.secret_refs:
+        yield {
+            "capability": "secret.use",
+            "target": Target(resource=reference),
+            "risk_level": "medium",
+            "execution_surface": SECRET_SURFACE,
+            "metadata": {"purpose": "sandbox environment"},
+        }
 
 
-def _network(manifest: Manifest) -> Iterator[AuthorityRequest]:
-    policy = manifest.network_policy
-    lists = {"allowed": list(policy.allowed_hosts), "denied": list(policy.denied_hosts)}
-    if policy.default is NetworkDefault.ALLOW:
-        yield _host("*", "high", default="allow", **lists)
-    for host in policy.allowed_hosts:
-        yield _host(host, "medium", mode="allow")
-    for host in policy.denied_hosts:
-        yield _host(host, "medium", mode="deny")
-
-
-def _host(host: str, risk: str, **details: Any) -> AuthorityRequest:
-    return _question("sandbox.network.configure", risk, Target(host=host), **details)
-
-
-def _question(
-    capability: str, risk: str, target: Target | None, **details: Any
-) -> AuthorityRequest:
-    return AuthorityRequest(
-        capability=capability,
-        target=target,
-        provider="sandbox",
-        execution_surface=SURFACE,
-        risk_level=risk,
-        metadata=details,
-    )
+def _resources(manifest: Manifest) -> Iterator[dict[str, Any]]:
+    resources = manifest.resources
+    if resources.cpu or resources.memory or resources.gpu:
+        yield {
+            "capability": "sandbox.resources.set",
+            "risk_level": "medium",
+            "metadata": {"cpu": resources.cpu, "memory": resources.memory, "gpu": resources.gpu},
+        }
