@@ -302,6 +302,13 @@ class _Writer(yaml.SafeDumper):
         return True
 
 
+def _write_text(writer: yaml.SafeDumper, text: str) -> yaml.Node:
+    # Left to itself the writer puts some separators into the text as they are.
+    style = None if text.isprintable() else '"'
+    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Writer.add_representer(str, _write_text)
 _Writer.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+.0123456789"))
 
 

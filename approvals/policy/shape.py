@@ -33,7 +33,9 @@ _KINDS = {
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a "did you mean" for a misspelt word, empty when nothing is near."""
-    close = difflib.get_close_matches(str(word), list(known), n=1)
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    close = close or [name for name in names if len(word) > 2 and name.startswith(word)]
     return f"did you mean '{close[0]}'?" if close else ""
 
 

@@ -7,6 +7,7 @@ and dates stay words.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from omniweb.core.canonical import MAX_SAFE_INTEGER
 from omniweb.core.errors import InvalidInput, Problem
 
 MAX_BYTES = 1_000_000
@@ -22,7 +24,13 @@ MAX_DEPTH = 32
 type Path = tuple[str | int, ...]
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
+NUMBER = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z"
+)
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _CONSTANTS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -61,7 +69,7 @@ def read_source(text: str) -> Source:
         )
     if text.lstrip().startswith(("{", "[")):
         # YAML dislikes tabs for indentation; raw tabs cannot occur inside a JSON string.
-        text = text.replace("\t", " ")
+        text = _ESCAPE.sub(_whole_character, text.replace("\t", " "))
     try:
         return _Builder().build(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
@@ -71,6 +79,14 @@ def read_source(text: str) -> Source:
         raise InvalidInput(
             problems=[Problem(message=f"this is not YAML or JSON: {error}")]
         ) from error
+
+
+def _whole_character(escape: re.Match[str]) -> str:
+    """JSON writes characters beyond 16 bits as two escapes, which YAML does not know."""
+    if escape["high"] is None:
+        return escape[0]
+    pair = bytes.fromhex(escape["high"] + escape["low"])
+    return pair.decode("utf-16-be")
 
 
 def _at(mark: Any, message: str, suggestion: str = "", path: str = "") -> InvalidInput:
@@ -140,22 +156,15 @@ class _Builder:
 def _scalar(event: Any) -> Any:
     text: str = event.value
     if not event.implicit[0]:
-        return _paired(text, event.start_mark)
+        return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INTEGER.match(text) and len(text) <= 15:
+    # A longer run of digits is a name, not a quantity; no number could hold it exactly.
+    if _INTEGER.match(text) and len(text) < 20 and abs(int(text)) <= MAX_SAFE_INTEGER:
         return int(text)
-    if NUMBER.match(text) and len(text) <= 30:
+    if NUMBER.match(text) and len(text) <= 30 and math.isfinite(float(text)):
         return float(text)
-    return _paired(text, event.start_mark)
-
-
-def _paired(text: str, mark: Any) -> str:
-    """Join the two halves JSON writes for one character; refuse a half alone."""
-    try:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError as error:
-        raise _at(mark, "half of a surrogate pair is not a character") from error
+    return text
 
 
 def dotted(path: Path) -> str:

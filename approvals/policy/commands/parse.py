@@ -96,6 +96,13 @@ def read_script(text: str) -> CommandLine:
     return reader.line(text)
 
 
+def read_with_grammar(text: str) -> CommandLine:
+    """Return what a script runs without taking the short way for plain chains."""
+    reader = _Reader()
+    reader.read_grammar(text, _Place(text, 0, len(text)), shifted=False)
+    return reader.line(text)
+
+
 class _Place(NamedTuple):
     """Where something stands in the whole line, and through what it is reached."""
 
@@ -187,9 +194,9 @@ class _Reader:
                 at = (whole.start, whole.end) if shifted else (start, end)
                 self.add_command(words, _Place(text, *at, whole.reached))
             return
-        self.read_with_grammar(script, whole, shifted=shifted)
+        self.read_grammar(script, whole, shifted=shifted)
 
-    def read_with_grammar(self, script: str, whole: _Place, *, shifted: bool) -> None:
+    def read_grammar(self, script: str, whole: _Place, *, shifted: bool) -> None:
         """Read any script the way bash would take it apart."""
         source = _Source(script, whole if shifted else None)
         root = tree_sitter.Parser(_LANGUAGE).parse(source.data).root_node
