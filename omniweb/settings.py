@@ -190,7 +190,27 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "sign_in"
 ACCOUNT_SESSION_REMEMBER = True
 SESSION_COOKIE_AGE = 14 * 24 * 3600
-MAILERS = {"default": {"BACKEND": "django.core.mail.backends.console.EmailBackend"}}
+
+
+def _mailer() -> dict[str, object]:
+    """Return how mail leaves: shown on the console until EMAIL_URL names a server."""
+    mail = env.email_url("EMAIL_URL", default="consolemail://")
+    if not mail["EMAIL_HOST"]:
+        return {"BACKEND": mail["EMAIL_BACKEND"]}
+    return {
+        "BACKEND": mail["EMAIL_BACKEND"],
+        "OPTIONS": {
+            "host": mail["EMAIL_HOST"],
+            "port": mail["EMAIL_PORT"],
+            "username": mail["EMAIL_HOST_USER"],
+            "password": mail["EMAIL_HOST_PASSWORD"],
+            "use_tls": mail.get("EMAIL_USE_TLS", False),
+            "use_ssl": mail.get("EMAIL_USE_SSL", False),
+        },
+    }
+
+
+MAILERS = {"default": _mailer()}
 
 # The browser
 

@@ -37,7 +37,7 @@ def _set_up() -> Path:
     for name in list(os.environ):
         if name.startswith("OMNIWEB_") and not name.startswith(PREFIX):
             del os.environ[name]
-    for name in ("DATABASE_URL", "REDIS_URL"):
+    for name in ("DATABASE_URL", "REDIS_URL", "EMAIL_URL"):
         os.environ.pop(name, None)
     if DATABASE == "postgres":
         os.environ["DATABASE_URL"] = POSTGRES_URL
