@@ -17,9 +17,10 @@ from django.db import transaction
 from omniweb.core.canonical import canonical_json, digest_bytes
 from omniweb.core.clock import now
 from omniweb.core.errors import Conflict, InvalidInput
+from trajectories.flags import flag_of
 from trajectories.models import FIRST_HASH, Blob, Step, Trajectory
 from trajectories.signing import is_signed, public_key, sign
-from trajectories.steps import StepKind, blob_of, flag_of, subject_of
+from trajectories.steps import StepKind, blob_of, subject_of
 from trajectories.tally import Tally
 
 MAX_BODY_BYTES = 1_000_000

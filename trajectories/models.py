@@ -12,7 +12,8 @@ from django.db import models
 from omniweb.accounts.models import Team
 from omniweb.core.canonical import canonical_json
 from omniweb.core.models import Row
-from trajectories.steps import AnyPayload, Flag, StepKind, payload_read
+from trajectories.flags import Flag
+from trajectories.steps import AnyPayload, StepKind, payload_read
 from trajectories.tally import Tally
 
 FIRST_HASH = "0" * 64

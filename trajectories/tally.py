@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from trajectories.steps import COMMAND_CAPABILITY, Flag, StepKind, flag_of
+from trajectories.flags import Flag, flag_of
+from trajectories.steps import COMMAND_CAPABILITY, StepKind
 
 # The most bars a minimap has; beyond it each bar stands for twice as many steps.
 MAX_BARS = 1200
