@@ -1,0 +1,1 @@
+"""How a trajectory is shown: plain values made from steps, drawn by templates."""
