@@ -19,7 +19,7 @@ from omniweb.core.errors import Conflict, InvalidInput, NotPermitted, PolicyDeni
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
-from sandboxes.authority import manifest_authority
+from sandboxes.authority import manifest_requests
 from sandboxes.candidate import manifest_candidate, manifest_digest
 from sandboxes.manifest import Manifest
 from sandboxes.models import Environment, Execution, ExecutionState, Profile, Run, RunState
@@ -133,7 +133,8 @@ def _create(profile: Profile, manifest: Manifest, title: str, group: str) -> Run
 
 def _decide(run: Run, manifest: Manifest) -> Exception | None:
     asking = asking_for(run, run.id)
-    requests = manifest_authority(manifest)
+    surface = provider_spec(run.provider).execution_surface
+    requests = manifest_requests(manifest, provider=run.provider, execution_surface=surface)
     decisions = authority_decide(asking=asking, requests=requests)
     denied = [decision for decision in decisions if decision.effect == "deny"]
     asks = [decision for decision in decisions if decision.effect == "ask"]
