@@ -228,9 +228,11 @@ class DockerSandbox(ShellSandbox):
             if self.ran(guest.keep(self._working_dir), output):
                 raise SandboxUnsupported("A snapshot needs tar in the image")
             files.seek(0)
-            image = client().inspect_container(self._id)["Image"]
+            mine = client().inspect_container(self._id)
             # The sandbox's own file system cannot be written to, so a copy that never runs is.
-            copy = client().create_container(image, entrypoint=KEEPER)["Id"]
+            # It carries the same labels: if this process dies now, it goes with the run.
+            labels = mine["Config"]["Labels"]
+            copy = client().create_container(mine["Image"], entrypoint=KEEPER, labels=labels)["Id"]
             try:
                 client().put_archive(copy, "/", _empty_folder(guest.KEPT.strip("/")))
                 client().put_archive(copy, guest.KEPT, files)

@@ -35,7 +35,7 @@ ANSWER_SECONDS = 60
 # Each running command holds a connection, and each look at it needs another.
 CONNECTIONS = 128
 
-_clients: dict[int, docker.APIClient] = {}
+_clients: dict[tuple[int, str], docker.APIClient] = {}
 _lock = threading.Lock()
 
 
@@ -44,16 +44,17 @@ def client() -> docker.APIClient:
 
     Raises ProviderUnavailable. A forked process makes its own: sockets cannot be shared.
     """
+    key = os.getpid(), os.environ.get("DOCKER_HOST", "")
     with _lock:
-        if os.getpid() not in _clients:
+        if key not in _clients:
             with engine_errors():
-                _clients[os.getpid()] = docker.APIClient(
+                _clients[key] = docker.APIClient(
                     version="auto",
                     timeout=ANSWER_SECONDS,
                     max_pool_size=CONNECTIONS,
                     **docker.utils.kwargs_from_env(),
                 )
-        return _clients[os.getpid()]
+        return _clients[key]
 
 
 @contextmanager
