@@ -10,7 +10,7 @@ from pytest_django import DjangoDbBlocker
 
 import tests.environment  # noqa: F401 - settings are read once: what needs models is a plugin below
 
-pytest_plugins = ["tests.requirements", "tests.network", "tests.people"]
+pytest_plugins = ["tests.requirements", "tests.network", "tests.people", "tests.server"]
 
 
 @pytest.fixture(scope="session")
