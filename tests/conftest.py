@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from pytest_django import DjangoDbBlocker
 import tests.environment  # noqa: F401 - settings are read once: what needs models is a plugin below
 
 pytest_plugins = ["tests.requirements", "tests.network", "tests.people", "tests.server"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Keep the workers from loading settings before they have an environment of their own."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
 @pytest.fixture(scope="session")
