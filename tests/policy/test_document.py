@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from approvals.policy.capabilities import SURFACES
 from approvals.policy.document import (
     PolicyDocument,
     document_source,
@@ -67,9 +68,7 @@ def problems(text: str) -> list[Problem]:
         (
             "      capability: process.exec\n      conditions:\n        execution_surface: sandbx\n",
             7,
-            "rule r: unknown execution surface 'sandbx'; one of: artifact, background, code, "
-            "filesystem, host, mcp, memory, network, sandbox, secret, secret_broker, serve, "
-            "subagent, telemetry, tool, workspace",
+            f"rule r: unknown execution surface 'sandbx'; one of: {', '.join(SURFACES)}",
             "did you mean 'sandbox'?",
         ),
         (

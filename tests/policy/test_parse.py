@@ -225,8 +225,9 @@ PIECES = st.lists(
 @given(st.one_of(SHELL_TEXT, PIECES))
 def test_reading_never_raises_and_spans_lie_in_the_text(script: str) -> None:
     line = read_command(["sh", "-c", script])
-    for part in (*line.commands, *line.opaque):
-        assert 0 <= part.start <= part.end <= len(script)
+    spans = [(item.start, item.end) for item in line.commands]
+    spans += [(item.start, item.end) for item in line.opaque]
+    assert all(0 <= start <= end <= len(script) for start, end in spans)
     assert line.commands or line.opaque
 
 
