@@ -12,6 +12,8 @@ from approvals.policy.matching import CompiledRule
 
 # A page can show this many; a policy can hold thousands of rules on one capability.
 MAX_NEAR_MISSES = 50
+# Why a part has no effect though it was read: told apart from parts that could not be.
+NO_RULE = "no rule speaks of it"
 
 
 class RuleSet(Protocol):
@@ -99,7 +101,7 @@ def _parts(
             reached=command.reached,
             effect=rule.effect if rule else decided,
             rule_id=rule.rule_id if rule else None,
-            why=(rule.reason or "") if rule else default or "no rule speaks of it",
+            why=(rule.reason or "") if rule else default or NO_RULE,
         )
     for part in line.opaque:
         yield Part(part.text, part.start, part.end, (), None, None, part.reason)
