@@ -68,7 +68,7 @@ class TargetMatcher(Part):
 
 
 class Conditions(Part):
-    """What else must hold of a request; see governance rules for how each compares."""
+    """What else must hold of a request; `matching` says how each compares."""
 
     risk_level: Names = ()
     data_classes: Names = ()

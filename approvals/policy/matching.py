@@ -1,6 +1,6 @@
 """Whether one rule meets one request, test by test, so that a miss can name what kept it.
 
-Source of the comparisons: docs/policies.md and the conformance vectors.
+The comparisons are held to recorded decisions in tests/policy/vectors.
 """
 
 from __future__ import annotations
