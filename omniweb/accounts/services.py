@@ -131,11 +131,12 @@ def _allowed_scopes(
         problem = Problem(path="holder", message="a token needs a member of the team or an agent")
         raise InvalidInput(problems=[problem])
     actions = ROLE_ACTIONS[Role(membership.role)]
+    reads = SCOPE_ACTIONS[Scope.READ]
     return frozenset(
         scope
         for scope in Scope
-        if scope is not Scope.RUN and (SCOPE_ACTIONS[scope] - {Action.VIEW}) & actions
-    ) | {Scope.READ}
+        if scope is not Scope.RUN and SCOPE_ACTIONS[scope] - reads <= actions
+    )
 
 
 def _chosen_scopes(scopes: Iterable[str], allowed: frozenset[Scope]) -> frozenset[Scope]:
