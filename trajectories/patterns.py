@@ -20,6 +20,8 @@ _NAME: Final = (
     r"(?:token|secret|password|passwd|passphrase|credentials?|authorization|cookie"
     r"|(?:api|access|secret|private|signing|encryption|account|auth)[_.-]?key)"
 )
+# Where a word begins; the `m` that ends a colour sequence is not part of one.
+_START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\x1b\[[0-9]m)|(?<=[0-9;\[][0-9]m))"
 _SECRET_NAME: Final = re.compile(rf"{_NAME}\Z", re.IGNORECASE)
 
 KEY_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
@@ -151,11 +153,12 @@ _PATTERNS: Final = (
     Pattern(
         ("omw_", "gh", "glpat-", "sk-", "sk_", "rk_", "akia", "asia", "xox", "aiza", "hf_", "npm_"),
         _compiled(
-            r"(?<![A-Za-z0-9])(?:omw_[A-Za-z0-9_-]{20,200}"
+            r"(?:omw_[A-Za-z0-9_-]{20,200}"
             r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}"
             r"|glpat-[A-Za-z0-9_-]{16,255}"
-            r"|sk-(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{16,300}|[sr]k_(?:live|test)_[A-Za-z0-9]{10,255}"
-            r"|A(?:KIA|SIA)[0-9A-Z]{16}(?![0-9A-Za-z])"
+            rf"|{_START}sk-(?=[A-Za-z_-]{{0,64}}[0-9])[A-Za-z0-9_-]{{16,300}}"
+            r"|[sr]k_(?:live|test)_[A-Za-z0-9]{10,255}"
+            rf"|{_START}A(?:KIA|SIA)[0-9A-Z]{{16}}(?![0-9A-Za-z])"
             r"|xox[abeoprs]-[A-Za-z0-9-]{10,255}|AIza[0-9A-Za-z_-]{35}"
             r"|hf_[A-Za-z0-9]{20,255}|npm_[A-Za-z0-9]{30,255})"
         ),
@@ -163,7 +166,7 @@ _PATTERNS: Final = (
     ),
     Pattern(
         ("eyj",),
-        _compiled(r"(?<![A-Za-z0-9])eyJ[\w-]{8,2600}\.[\w-]{8,2600}\.[\w-]{8,2600}"),
+        _compiled(rf"{_START}eyJ[\w-]{{8,2600}}\.[\w-]{{8,2600}}\.[\w-]{{8,2600}}"),
         _whole,
     ),
 )
