@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from django.db.models import Case, IntegerField, QuerySet, Value, When
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
 
 from approvals.models import Decision, Grant, Policy, PolicyVersion, Request, RequestState
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
+from omniweb.core.clock import now
 from omniweb.core.errors import NotFound
+from omniweb.core.ids import first_key
 
+HITS_WITHIN = timedelta(days=7)
 RISK_ORDER = Case(
     When(risk="critical", then=Value(0)),
     When(risk="high", then=Value(1)),
@@ -22,6 +30,23 @@ def policies_visible(actor: Actor) -> QuerySet[Policy]:
     """The policies of an actor's team."""
     policies = Policy.objects.filter(team=actor.team, archived_at__isnull=True)
     return policies.select_related("active_version").order_by("name")
+
+
+def policies_listed(actor: Actor) -> Sequence[Any]:
+    """The policies with `agents` that run under them, what is `waiting`, and last week's `hits`."""
+    lately = first_key(now() - HITS_WITHIN)
+    hits = Decision.objects.filter(version__policy=OuterRef("pk"), pk__gte=lately)
+    waiting = Request.objects.filter(version__policy=OuterRef("pk"), state=RequestState.OPEN)
+    # `profiles` are the room's above: it says which agent runs under which policy.
+    return policies_visible(actor).annotate(
+        agents=Count("profiles"), hits=_count(hits), waiting=_count(waiting)
+    )
+
+
+def _count(rows: QuerySet[Any]) -> Coalesce:
+    # Without the model's own order, which would split the one group into many.
+    counted = rows.order_by().values("version__policy").annotate(found=Count("pk")).values("found")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
 def versions_visible(actor: Actor) -> QuerySet[PolicyVersion]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from datetime import datetime
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
@@ -22,6 +23,11 @@ def uuid7() -> uuid.UUID:
     value = milliseconds << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64
     value |= 0b10 << 62 | random & (1 << 62) - 1
     return uuid.UUID(int=value)
+
+
+def first_key(moment: datetime) -> uuid.UUID:
+    """Return the smallest key of a moment: rows from then on have a key at least this large."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 def ref(prefix: str, key: uuid.UUID) -> str:
