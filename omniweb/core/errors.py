@@ -6,10 +6,12 @@
     ├── NotPermitted           403 not_permitted       known, but may not do this
     ├── PolicyDenied           403 policy_denied       a policy said no; `decision` says why
     ├── NotFound               404 not_found           absent, or another team's
+    ├── MethodNotAllowed       405 method_not_allowed  there is something here, but not for this verb
     ├── Conflict               409 conflict            the state has moved on
     │   ├── AlreadyDecided     409 already_decided     someone else was first
     │   ├── Stale              409 stale               what was shown is no longer what would happen
-    │   └── IllegalTransition  409 illegal_transition  this state cannot become that one
+    │   ├── IllegalTransition  409 illegal_transition  this state cannot become that one
+    │   └── KeyReused          409 key_reused          the idempotency key belongs to another request
     ├── TooLarge               413 too_large           more bytes than the limit allows
     ├── TooMany                429 too_many            slow down
     └── ProviderError          502 provider_error      the sandbox provider failed
@@ -109,6 +111,14 @@ class NotFound(OmniWebError):
     title = "There is nothing here"
 
 
+class MethodNotAllowed(OmniWebError):
+    """There is something at this address, but not for this verb."""
+
+    code = "method_not_allowed"
+    status = 405
+    title = "This address does not take that method"
+
+
 class Conflict(OmniWebError):
     """The state has moved on since it was read."""
 
@@ -136,6 +146,13 @@ class IllegalTransition(Conflict):
 
     code = "illegal_transition"
     title = "This is not possible in the present state"
+
+
+class KeyReused(Conflict):
+    """The idempotency key was sent before with another request."""
+
+    code = "key_reused"
+    title = "This idempotency key belongs to another request"
 
 
 class TooLarge(OmniWebError):

@@ -60,3 +60,22 @@ class AuditEntry(Row):
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
         indexes = [models.Index(fields=["team_id", "-id"])]
+
+
+class IdempotencyKey(Row):
+    """An answer given once, kept so that the same question with the same key gets it again."""
+
+    PREFIX = "idk"
+
+    holder = models.CharField(max_length=80, help_text="Who sent it: a person or an agent")
+    key = models.CharField(max_length=200)
+    digest = models.CharField(max_length=64, help_text="SHA-256 over method, path and body")
+    status = models.PositiveSmallIntegerField(default=0)
+    # Encrypted: an answer may hold a secret that is shown only once.
+    answer = models.BinaryField(default=b"")
+
+    class Meta:
+        indexes = [models.Index(fields=["created_at"])]
+        constraints = [
+            models.UniqueConstraint(fields=["holder", "key"], name="idempotency_key_once")
+        ]

@@ -93,18 +93,22 @@ class Subscription:
 
 
 @asynccontextmanager
-async def subscribe(kind: str, key: UUID) -> AsyncIterator[Subscription]:
-    """Listen to a topic; for code that has already checked who asks."""
+async def subscribe(
+    kind: str, key: UUID, *more: tuple[str, UUID]
+) -> AsyncIterator[Subscription]:
+    """Listen to one or more topics; for code that has already checked who asks."""
     layer = get_channel_layer()
     channel = await layer.new_channel()
-    group = _group(kind, key)
-    await layer.group_add(group, channel)
+    groups = [_group(*topic) for topic in ((kind, key), *more)]
+    for group in groups:
+        await layer.group_add(group, channel)
     subscription = Subscription(layer, channel)
     try:
         yield subscription
     finally:
         await subscription.close()
-        await layer.group_discard(group, channel)
+        for group in groups:
+            await layer.group_discard(group, channel)
         channel_forget(layer, channel)
 
 

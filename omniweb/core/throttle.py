@@ -1,0 +1,35 @@
+"""How many requests a token may send: counted per minute, in the cache that all processes share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest
+from ninja.throttling import BaseThrottle
+
+WINDOW_SECONDS = 60
+
+
+class PerMinute(BaseThrottle):
+    """Allows `OMNIWEB_API_REQUESTS_PER_MINUTE` requests to whoever `key` tells apart."""
+
+    def __init__(self, key: Callable[[HttpRequest], str]) -> None:
+        self._key = key
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        """Count a request; False when it is one too many."""
+        window = int(time.time()) // WINDOW_SECONDS
+        name = f"api:{window}:{self._key(request)}"
+        cache.add(name, 0, timeout=2 * WINDOW_SECONDS)
+        try:
+            count = cache.incr(name)
+        except ValueError:  # dropped by the cache between the two calls
+            return True
+        return count <= settings.API_REQUESTS_PER_MINUTE
+
+    def wait(self) -> float | None:
+        """Return the seconds until the next window."""
+        return WINDOW_SECONDS - time.time() % WINDOW_SECONDS

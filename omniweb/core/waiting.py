@@ -1,0 +1,40 @@
+"""Long polls: look, wait for a hint, look again; never a thread or a connection in between."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+from django.http import HttpRequest
+
+from omniweb.core.asynchronous import in_thread
+from omniweb.core.realtime import subscribe
+
+MAX_WAIT_SECONDS = 60
+# A lost hint costs at most this long.
+LOOK_EVERY_SECONDS = 2.0
+
+
+def preferred_wait(request: HttpRequest) -> float:
+    """Return the seconds a client wants to wait at most: `Prefer: wait=N` (RFC 7240), else 0."""
+    found = re.search(r"(?:^|[,;\s])wait=(\d{1,6})", request.headers.get("Prefer", ""))
+    return min(float(found[1]), MAX_WAIT_SECONDS) if found else 0.0
+
+
+async def wait_until[R](
+    topic: tuple[str, UUID], look: Callable[[], R], done: Callable[[R], bool], seconds: float
+) -> R:
+    """Return what `look` sees once it is `done`, or as it is after so many seconds.
+
+    `look` runs on a pooled thread and may use the database.
+    """
+    deadline = time.monotonic() + seconds
+    async with subscribe(*topic) as news:
+        while True:
+            seen = await in_thread(look)
+            left = deadline - time.monotonic()
+            if done(seen) or left <= 0:
+                return seen
+            await news.wait(min(left, LOOK_EVERY_SECONDS))
