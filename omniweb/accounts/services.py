@@ -132,11 +132,16 @@ def _allowed_scopes(
         raise InvalidInput(problems=[problem])
     actions = ROLE_ACTIONS[Role(membership.role)]
     reads = SCOPE_ACTIONS[Scope.READ]
-    return frozenset(
+    allowed = frozenset(
         scope
         for scope in Scope
         if scope is not Scope.RUN and SCOPE_ACTIONS[scope] - reads <= actions
     )
+    if actor.scopes is None:
+        return allowed
+    # A token makes no token that may do more than itself.
+    own = frozenset[Action]().union(*(SCOPE_ACTIONS[scope] for scope in actor.scopes))
+    return frozenset(scope for scope in allowed if SCOPE_ACTIONS[scope] <= own)
 
 
 def _chosen_scopes(scopes: Iterable[str], allowed: frozenset[Scope]) -> frozenset[Scope]:
