@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from omniweb.accounts.permissions import Actor
 from omniweb.core.clock import now
 from omniweb.core.errors import NotFound
 from omniweb.core.ids import first_key
+from omniweb.core.models import RowQuerySet
 
 HITS_WITHIN = timedelta(days=7)
 RISK_ORDER = Case(
@@ -26,13 +27,13 @@ RISK_ORDER = Case(
 )
 
 
-def policies_visible(actor: Actor) -> QuerySet[Policy]:
+def policies_visible(actor: Actor) -> RowQuerySet[Policy]:
     """The policies of an actor's team."""
     policies = Policy.objects.filter(team=actor.team, archived_at__isnull=True)
     return policies.select_related("active_version").order_by("name")
 
 
-def policies_listed(actor: Actor) -> Sequence[Any]:
+def policies_listed(actor: Actor) -> Iterable[Any]:
     """The policies with `agents` that run under them, what is `waiting`, and last week's `hits`."""
     lately = first_key(now() - HITS_WITHIN)
     hits = Decision.objects.filter(version__policy=OuterRef("pk"), pk__gte=lately)
@@ -49,7 +50,7 @@ def _count(rows: QuerySet[Any]) -> Coalesce:
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
-def versions_visible(actor: Actor) -> QuerySet[PolicyVersion]:
+def versions_visible(actor: Actor) -> RowQuerySet[PolicyVersion]:
     """The policy versions of an actor's team."""
     return PolicyVersion.objects.filter(policy__team=actor.team).select_related(
         "policy", "created_by"
@@ -72,7 +73,7 @@ def policy_named(*, name: str) -> PolicyVersion:
     return policy.active_version
 
 
-def requests_visible(actor: Actor) -> QuerySet[Request]:
+def requests_visible(actor: Actor) -> RowQuerySet[Request]:
     """The requests an actor may see: their team's, or for an agent its own."""
     requests = Request.objects.filter(team=actor.team).select_related(
         "agent", "owner", "trajectory", "version__policy", "decided_by"
@@ -80,7 +81,7 @@ def requests_visible(actor: Actor) -> QuerySet[Request]:
     return requests.filter(agent=actor.agent) if actor.agent else requests
 
 
-def inbox(actor: Actor, kind: str = "") -> QuerySet[Request]:
+def inbox(actor: Actor, kind: str = "") -> RowQuerySet[Request]:
     """What waits for a decision: riskiest first, then oldest."""
     requests = requests_visible(actor).filter(state=RequestState.OPEN)
     if kind:
@@ -93,7 +94,7 @@ def inbox_count(actor: Actor) -> int:
     return Request.objects.filter(team=actor.team, state=RequestState.OPEN).count()
 
 
-def decisions_visible(actor: Actor) -> QuerySet[Decision]:
+def decisions_visible(actor: Actor) -> RowQuerySet[Decision]:
     """The decisions an actor may see: their team's, or for an agent its own."""
     decisions = Decision.objects.filter(team=actor.team).select_related(
         "agent", "version__policy", "request", "trajectory"
@@ -101,12 +102,12 @@ def decisions_visible(actor: Actor) -> QuerySet[Decision]:
     return decisions.filter(agent=actor.agent) if actor.agent else decisions
 
 
-def grants_visible(actor: Actor) -> QuerySet[Grant]:
+def grants_visible(actor: Actor) -> RowQuerySet[Grant]:
     """The standing yeses of an actor's team."""
     return Grant.objects.filter(team=actor.team).select_related("request", "agent", "given_by")
 
 
-def earlier_like(request: Request) -> QuerySet[Request]:
+def earlier_like(request: Request) -> RowQuerySet[Request]:
     """Return earlier decided requests of the agent for exactly the same thing, newest first."""
     decided = [RequestState.APPROVED, RequestState.REJECTED, RequestState.SPENT]
     same = Request.objects.filter(agent_id=request.agent_id, state__in=decided)

@@ -7,4 +7,5 @@ from django.urls import include, path
 urlpatterns = [
     path("", include("omniweb.web.urls")),
     path("", include("omniweb.accounts.urls")),
+    path("", include("approvals.urls")),
 ]

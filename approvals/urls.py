@@ -1,0 +1,25 @@
+"""Paths of the inbox, of policies, decisions and grants."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from approvals.views import decisions, grants, inbox, policies
+
+urlpatterns = [
+    path("inbox", inbox.inbox_view, name="inbox"),
+    path("inbox/count", inbox.inbox_count_view, name="inbox_count"),
+    path("inbox/<str:ref>", inbox.inbox_view, name="request"),
+    path("inbox/<str:ref>/decide", inbox.decide_view, name="request_decide"),
+    path("policies", policies.policies_view, name="policies"),
+    path("policies/new", policies.policy_new_view, name="policy_new"),
+    path("policies/<str:ref>", policies.policy_view, name="policy"),
+    path("policies/<str:ref>/new", policies.version_new_view, name="version_new"),
+    path("policies/<str:ref>/<int:number>", policies.policy_view, name="policy_version"),
+    path(
+        "policies/<str:ref>/<int:number>/activate", policies.activate_view, name="version_activate"
+    ),
+    path("decisions/<str:ref>", decisions.decision_view, name="decision"),
+    path("grants", grants.grants_view, name="grants"),
+    path("grants/<str:ref>/revoke", grants.grant_revoke_view, name="grant_revoke"),
+]

@@ -1,0 +1,48 @@
+"""One decision, explained."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from approvals.lens import command_lens
+from approvals.models import Decision
+from approvals.selectors import decisions_visible
+from approvals.services.decisions import command_text
+from omniweb.accounts.http import Request, door
+from omniweb.accounts.permissions import Action
+from omniweb.core.htmx import page
+from trajectories.models import Step
+from trajectories.steps import StepKind
+
+
+@require_GET
+@door(Action.VIEW)
+def decision_view(request: Request, ref: str) -> HttpResponse:
+    """What was asked, what the policy answered, and which rules had a part in it."""
+    decision = decisions_visible(request.actor).by_ref(ref)
+    asked, told = decision.authority_request, decision.explanation
+    argv = asked.get("command")
+    lens = command_lens(argv, command_text(argv), told.get("parts", [])) if argv else None
+    opened = Step.objects.filter(
+        trajectory_id=decision.trajectory_id, kind=StepKind.RUN_OPENED
+    ).first()
+    context = {
+        "decision": decision,
+        "lens": lens,
+        "target": asked.get("target", {}),
+        "told": told,
+        "run": opened.payload.get("run", "") if opened else "",
+        "step": _step_of(decision),
+    }
+    return page(request, "approvals/decision.html", context)
+
+
+def _step_of(decision: Decision) -> int | None:
+    """Return the place of a decision in the record of its run."""
+    steps = Step.objects.filter(
+        trajectory_id=decision.trajectory_id,
+        about=decision.subject_id,
+        kind=StepKind.AUTHORITY_DECISION,
+    )
+    return next((step.seq for step in steps if step.payload["decision"] == decision.ref), None)
