@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC
 from functools import cached_property
+from json.encoder import encode_basestring
 from typing import Any
 
 from django.db import models
 
 from omniweb.accounts.models import Team
-from omniweb.core.canonical import canonical_json
 from omniweb.core.models import Row
 from trajectories.flags import Flag
 from trajectories.steps import AnyPayload, StepKind, payload_read
@@ -94,20 +94,15 @@ class Step(models.Model):
 
         Keys in order: actor, at, kind, payload, prev_hash, seq, trajectory.
         """
-        rest = {
-            "prev_hash": self.prev_hash,
-            "seq": self.seq,
-            "trajectory": str(self.trajectory_id),
-        }
-        start = {"actor": self.actor, "at": at_text(self), "kind": self.kind}
-        # The payload is spliced in as it is kept, already canonical: parsing it again could only
-        # lose something, and this is the hot path of appending and of verifying.
-        payload = self.body.encode("utf-8", "surrogatepass")
-        return b'%s,"payload":%s,%s' % (
-            canonical_json(start)[:-1],
-            payload,
-            canonical_json(rest)[1:],
+        # Spliced and not serialised as a whole: the payload is canonical already, and this is the
+        # hot path of appending and of verifying.
+        text = (
+            f'{{"actor":{encode_basestring(self.actor)},"at":"{at_text(self)}",'
+            f'"kind":{encode_basestring(self.kind)},"payload":{self.body},'
+            f'"prev_hash":{encode_basestring(self.prev_hash)},"seq":{self.seq},'
+            f'"trajectory":"{self.trajectory_id}"}}'
         )
+        return text.encode("utf-8", "surrogatepass")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as it is exported; anyone can hash it again."""

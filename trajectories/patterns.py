@@ -59,8 +59,10 @@ def mask_patterns(text: str) -> str:
     lowered = text.lower()
     for pattern in _PATTERNS:
         # Finding a word is far cheaper than trying an expression at each character.
-        if any(word in lowered for word in pattern.words):
-            text = pattern.expression.sub(pattern.mask, text)
+        for word in pattern.words:
+            if word in lowered:
+                text = pattern.expression.sub(pattern.mask, text)
+                break
     return text
 
 

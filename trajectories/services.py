@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,18 @@ class NewStep:
 def trajectory_open(*, team: Team, title: str = "") -> Trajectory:
     """Start an empty record."""
     return Trajectory.objects.create(team=team, title=redactor().text(title)[:200])
+
+
+@contextmanager
+def trajectory_held(key: uuid.UUID) -> Iterator[None]:
+    """Begin a transaction with the lock on a record, before any other row of its run.
+
+    Appending a step takes this lock anyway. A transaction that takes it last, after rows of the
+    run, and one that takes it first would wait for each other for ever; so all take it first.
+    """
+    with transaction.atomic():
+        list(Trajectory.objects.select_for_update(of=("self",)).filter(pk=key).values_list("pk"))
+        yield
 
 
 def step_append(

@@ -14,7 +14,7 @@ from trajectories.flags import Flag, flag_of
 from trajectories.steps import COMMAND_CAPABILITY, StepKind
 
 # The most bars a minimap has; beyond it each bar stands for twice as many steps.
-MAX_BARS = 1200
+MAX_BARS = 600
 
 _COUNTED_EFFECTS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 

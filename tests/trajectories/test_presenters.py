@@ -7,6 +7,7 @@ from django.template.loader import render_to_string
 
 from omniweb.accounts.models import Team
 from tests.trajectories.build import APPROVER, Command, append, notes, record, said
+from trajectories.flags import Flag
 from trajectories.models import Trajectory
 from trajectories.services import trajectory_seal
 from trajectories.steps import StepKind
@@ -189,16 +190,16 @@ def test_a_sealed_record_opens_at_its_beginning_and_a_growing_one_at_its_end(
 ) -> None:
     notes(trajectory, [str(number) for number in range(2 * WINDOW)])
     end = window(trajectory)
-    assert (end["first"], end["earlier"], end["later"]) == (401, 400, None)
+    assert (end["first"], end["earlier"], end["later"]) == (201, 200, None)
     assert end["is_live"]
     assert not window(trajectory, at=1)["is_live"]
     trajectory_seal(trajectory=trajectory)
     beginning = window(trajectory)
-    assert (beginning["first"], beginning["earlier"], beginning["later"]) == (1, None, 201)
+    assert (beginning["first"], beginning["earlier"], beginning["later"]) == (1, None, 101)
     assert not beginning["is_live"]
 
 
-@pytest.mark.parametrize(("at", "first"), [(0, 1), (200, 1), (201, 201), (10**8, 401)])
+@pytest.mark.parametrize(("at", "first"), [(0, 1), (100, 1), (101, 101), (10**8, 201)])
 def test_a_window_holds_the_step_it_is_asked_for(
     trajectory: Trajectory, at: int, first: int
 ) -> None:
@@ -253,7 +254,7 @@ def test_the_minimap_never_has_more_than_its_bars(trajectory: Trajectory) -> Non
     trajectory.totals, trajectory.head_seq = tally.to_dict(), 100_000
     bars = strip_of(trajectory).bars
     assert bars[-1].last == 100_000
-    [bad_bar] = [bar for bar in bars if bar.tone == "bad"]
+    [bad_bar] = [bar for bar in bars if bar.flag is Flag.BAD]
     assert bad_bar.first <= 77_777 <= bad_bar.last
 
 

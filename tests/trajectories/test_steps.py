@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, unique
 from typing import Annotated, Literal
 
 import pytest
@@ -83,8 +82,6 @@ def test_using_a_code_again_fails_at_import() -> None:
 
     with pytest.raises(TypeError, match="note"):
         TypeAdapter(Annotated[Note | Twin, Discriminator("kind")])
-    with pytest.raises(ValueError, match="duplicate"):
-        unique(Enum("Kinds", {"NOTE": "note", "REMARK": "note"}))
 
 
 def test_readers_ignore_what_a_later_version_added() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from django.urls import reverse
+
 from trajectories.commands import is_command
 from trajectories.models import Step, Trajectory
 from trajectories.selectors import blob_excerpts, step_at, steps_about, steps_range
@@ -21,9 +23,9 @@ from trajectories.viewer.executions import (
 )
 from trajectories.viewer.lines import Line, line_of
 
-WINDOW = 200
+WINDOW = 100
 # How many windows a page may grow to by scrolling, before it goes on by a link.
-MAX_WINDOWS = 5
+MAX_WINDOWS = 10
 
 
 @dataclass(kw_only=True)
@@ -42,14 +44,14 @@ class TurnView:
 
 
 def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -> dict[str, Any]:
-    """Return the context of `trajectories/steps.html`: the window of 200 steps around step `at`.
+    """Return the context of `trajectories/steps.html`: the window of 100 steps around step `at`.
 
     Without `at`, a sealed trajectory is shown from its beginning and a growing one at its end.
     An `at` beyond the end shows the end. `windows` counts those on the page already.
 
     The keys:
 
-    * `trajectory`: the Trajectory
+    * `trajectory`: the Trajectory; `raw_url`: where its windows and `/<seq>.json` steps are
     * `turns`: list of TurnView; its items are Line or ExecutionView (which has `command`)
     * `first`, `last`: the first and last seq the window may hold; `at`: as given
     * `earlier`, `later`: a seq in the window before and after this one, or None
@@ -66,6 +68,7 @@ def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -
     is_last = last >= trajectory.head_seq
     return {
         "trajectory": trajectory,
+        "raw_url": reverse("trajectory_steps", args=[trajectory.ref]),
         "turns": turns,
         "first": first,
         "last": last,
@@ -80,7 +83,7 @@ def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -
 
 
 def _start(trajectory: Trajectory, at: int | None) -> int:
-    """Return the first seq of the window; windows start at 1, 201, 401, … so that they never overlap."""
+    """Return the first seq of the window; windows start at 1, 101, 201, … so that they never overlap."""
     head = max(trajectory.head_seq, 1)
     if at is None:
         at = 1 if trajectory.sealed_at else head
