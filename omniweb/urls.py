@@ -8,4 +8,6 @@ urlpatterns = [
     path("", include("omniweb.web.urls")),
     path("", include("omniweb.accounts.urls")),
     path("", include("approvals.urls")),
+    path("", include("sandboxes.urls")),
+    path("", include("trajectories.urls")),
 ]

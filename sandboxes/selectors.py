@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Q, QuerySet
+import json
 
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+
+from approvals.models import Decision
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
-from omniweb.core.errors import NotFound
-from sandboxes.models import Environment, Execution, Profile, Run, Sandbox
+from omniweb.core.errors import InvalidInput, NotFound, Problem
+from sandboxes.models import Environment, Execution, Profile, Run, RunState, Sandbox
 from sandboxes.models.sandbox import GONE
 
 
@@ -76,3 +79,67 @@ def environment_named(team: Team, name: str) -> Environment:
     if environment is None:
         raise NotFound(f"There is no environment named {name} in {team}")
     return environment
+
+
+def runs_found(
+    actor: Actor, *, state: str = "", agent: str = "", provider: str = "", text: str = ""
+) -> QuerySet[Run]:
+    """The runs an actor may see that match every filter given.
+
+    `text` is looked for in titles and in the commands the policy was asked about, as the record
+    keeps them: a masked secret is not found. An unknown `state` raises InvalidInput.
+    """
+    runs = runs_visible(actor)
+    if state:
+        if state not in RunState:
+            states = ", ".join(RunState.values)
+            problem = Problem(path="state", message=f"{state!r} is not one of: {states}")
+            raise InvalidInput(problems=[problem])
+        runs = runs.filter(state=state)
+    if agent:
+        runs = runs.filter(agent__name=agent)
+    if provider:
+        runs = runs.filter(provider=provider)
+    if text:
+        runs = runs.filter(Q(title__icontains=text) | Exists(_commands_with(text)))
+    return runs
+
+
+def _commands_with(text: str) -> QuerySet[Decision]:
+    asked = Q()
+    # A database may keep other letters than ASCII as they are or as escapes.
+    for ascii_only in (True, False):
+        words = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+        asked |= Q(authority_request__command__icontains=words)
+    return Decision.objects.filter(asked, trajectory=OuterRef("trajectory"))
+
+
+def output_tail(execution: Execution, size: int = 4000) -> bytes:
+    """Return the last bytes a running command has written, both streams as they came."""
+    pieces: list[bytes] = []
+    missing = size
+    for data in execution.chunks.order_by("-id").values_list("data", flat=True).iterator(20):
+        pieces.append(bytes(data)[-missing:])
+        missing -= len(pieces[-1])
+        if missing <= 0:
+            break
+    return b"".join(reversed(pieces))
+
+
+def run_facts(run: Run) -> dict[str, object]:
+    """Return what the nested trajectory says of its run at the top."""
+    return {
+        "run_id": run.ref,
+        "agent_name": run.agent.name,
+        "owner": run.agent.owner.email,
+        "status": run.state,
+        "title": run.title,
+        "group": run.group,
+        "policy": run.version.policy.name,
+        "policy_version": run.version.number,
+        "environment": run.environment.name,
+        "sandbox_provider": run.provider,
+        "started_at": run.created_at.isoformat(),
+        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "reason": run.reason,
+    }

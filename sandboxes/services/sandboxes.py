@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 
+from omniweb.accounts.permissions import Action, Actor
+from omniweb.core.audit import audit_write
 from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
 from omniweb.core.errors import OmniWebError, ProviderError
@@ -16,7 +18,7 @@ from sandboxes.live import live_sandbox, owner_of, provider_of
 from sandboxes.manifest import Manifest
 from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
-from trajectories.services import step_append
+from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
 # Pulling an image may take minutes; a lost worker's attempt is given up after this long.
@@ -55,7 +57,7 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
         raise
     Sandbox.objects.filter(pk=sandbox.pk).update(handle=dict(live.handle))
     sandbox.handle = dict(live.handle)
-    with transaction.atomic():
+    with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.READY, source=["provisioning"], ready_at=now()):
             _tell(sandbox, "")
             _ring_queued(sandbox.run)
@@ -71,7 +73,7 @@ def _ring_queued(run: Run) -> None:
 
 def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
     """Give up on a sandbox that could not be made; commands that waited for it fail with it."""
-    with transaction.atomic():
+    with trajectory_held(sandbox.run.trajectory_id):
         if not transition(sandbox, SandboxState.FAILED, reason=reason, ended_at=now()):
             return
         _tell(sandbox, reason)
@@ -85,7 +87,7 @@ def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
 
 def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
     """Note that the provider no longer has a sandbox; the next command gets a new one."""
-    with transaction.atomic():
+    with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.LOST, reason=reason, ended_at=now()):
             _tell(sandbox, reason)
             if sandbox.run.executions.filter(state=ExecutionState.QUEUED).exists():
@@ -111,9 +113,31 @@ def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
     except ProviderError as error:
         Sandbox.objects.filter(pk=sandbox.pk).update(reason=error.detail)
         return False
-    with transaction.atomic():
+    with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.TERMINATED, ended_at=now()):
             _tell(sandbox, reason)
+    return True
+
+
+def sandbox_end(*, actor: Actor, sandbox: Sandbox) -> bool:
+    """Have a sandbox ended that a person no longer wants; its run goes on.
+
+    What runs in it is stopped, and the run's next command gets a new one. False when it is
+    being made, being ended or gone already.
+    """
+    actor.require(Action.RUN_END)
+    reason = f"Ended by {actor.label}"
+    with trajectory_held(sandbox.run.trajectory_id):
+        if not transition(
+            sandbox, SandboxState.TERMINATING, source=["ready", "asleep"], reason=reason
+        ):
+            return False
+        running = sandbox.executions.filter(state__in=["starting", "running"])
+        running.filter(cancel_requested_at__isnull=True).update(cancel_requested_at=now())
+        audit_write(actor=actor, act="sandbox.end", subject=sandbox, run=sandbox.run.ref)
+        _tell(sandbox, reason)
+        # The reconciler calls the provider; a person does not wait for that.
+        enqueue("sandboxes.reconcile")
     return True
 
 

@@ -1,0 +1,385 @@
+"""Forms that know each provider: what a person types becomes options and a manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.utils.html import format_html
+
+from omniweb.core.errors import InvalidInput, Problem
+from sandboxes.capabilities import Setting, check_when_saved
+from sandboxes.manifest import Manifest
+from sandboxes.providers.spec import Kind, Option, ProviderSpec
+from sandboxes.views.words import HIDDEN
+
+# Problem path, without "manifest.", → the field it is shown at; the longest match wins.
+_FIELD_OF = {
+    "name": "name",
+    "image": "image",
+    "working_dir": "working_dir",
+    "workspace_mount": "mount_source",
+    "workspace_mount.target": "mount_target",
+    "workspace_mount.mode": "mount_mode",
+    "network_policy": "network",
+    "network_policy.default": "network",
+    "network_policy.allowed_hosts": "allowed_hosts",
+    "network_policy.denied_hosts": "denied_hosts",
+    "environment.plain": "variables",
+    "resources.cpu": "cpu",
+    "resources.memory": "memory",
+    "resources.gpu": "gpu",
+    "options": "options",
+    "manifest": "manifest",
+}
+_SETTING_OF = {
+    "image": Setting.IMAGE,
+    "allowed_hosts": Setting.ALLOWED_HOSTS,
+    "denied_hosts": Setting.DENIED_HOSTS,
+    "mount_source": Setting.WORKSPACE_MOUNT,
+    "mount_target": Setting.WORKSPACE_MOUNT,
+    "mount_mode": Setting.WORKSPACE_MOUNT,
+    "cpu": Setting.CPU,
+    "memory": Setting.MEMORY,
+    "gpu": Setting.GPU,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What the services are asked to save."""
+
+    name: str
+    options: dict[str, Any]
+    manifest: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What is kept of an environment already; empty for a new one."""
+
+    name: str
+    options: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+
+
+NOTHING = Stored(name="", options={}, manifest={})
+
+
+def draft_problems(spec: ProviderSpec, draft: Draft) -> list[Problem]:
+    """Return all that saving a draft would be refused for, in the services' own words."""
+    problems: list[Problem] = []
+    try:
+        spec.read_options(draft.options)
+    except InvalidInput as error:
+        problems += error.problems
+    try:
+        check_when_saved(spec.name, spec.enforces, Manifest.parse(draft.manifest))
+    except InvalidInput as error:
+        problems += error.problems
+    return problems
+
+
+class DraftForm(forms.Form):
+    """What both ways of writing an environment have: its name, and refusals at their fields."""
+
+    name = forms.CharField(
+        required=False, max_length=100, help_text="How agents' profiles name it."
+    )
+
+    def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
+        super().__init__(data)
+        self.spec = spec
+        self.stored = stored
+        self.initial = {"name": stored.name}
+        if stored.name:
+            self.fields["name"].disabled = True
+
+    def refuse(self, problems: Iterable[Problem]) -> None:
+        """Show problems at the fields they are about, the rest above the form."""
+        for problem in problems:
+            suggestion = f" {problem.suggestion}" if problem.suggestion else ""
+            self.add_error(self._field_of(problem.path), problem.message + suggestion)
+
+    def _field_of(self, path: str) -> str | None:
+        path = path.removeprefix("manifest.")
+        if path.startswith("options.") and (name := f"option_{path.split('.')[1]}") in self.fields:
+            return name
+        matches = [known for known in _FIELD_OF if path == known or path.startswith(f"{known}.")]
+        field = _FIELD_OF[max(matches, key=len)] if matches else None
+        return field if field in self.fields else None
+
+    def draft(self) -> Draft:
+        """Return what was written; call it once the form is valid."""
+        raise NotImplementedError
+
+
+class JsonForm(DraftForm):
+    """Options and manifest as JSON, for whatever the other form has no field for."""
+
+    options = forms.CharField(
+        required=False, widget=forms.Textarea({"rows": 8, "spellcheck": "false", "class": "mono"})
+    )
+    manifest = forms.CharField(
+        required=False, widget=forms.Textarea({"rows": 16, "spellcheck": "false", "class": "mono"})
+    )
+
+    def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
+        super().__init__(spec, stored, data)
+        secret = {option.name for option in spec.options if option.kind is Kind.SECRET}
+        shown = {name: HIDDEN if name in secret else value for name, value in stored.options.items()}
+        self.initial["options"] = json.dumps(shown, indent=2)
+        self.initial["manifest"] = json.dumps(stored.manifest, indent=2)
+        self.fields["options"].help_text = f"A secret that reads {HIDDEN} stays as it is."
+
+    def clean_options(self) -> dict[str, Any]:
+        """Read the options, with the secrets that were not shown put back."""
+        options = _object(self.cleaned_data["options"])
+        return {
+            name: self.stored.options.get(name) if value == HIDDEN else value
+            for name, value in options.items()
+        }
+
+    def clean_manifest(self) -> dict[str, Any]:
+        """Read the manifest."""
+        return _object(self.cleaned_data["manifest"])
+
+    def draft(self) -> Draft:
+        """Return what was written."""
+        data = self.cleaned_data
+        return Draft(name=data["name"], options=data["options"], manifest=data["manifest"])
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise forms.ValidationError(f"This is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise forms.ValidationError('This has to be a JSON object: {"name": value, …}')
+    return value
+
+
+class EnvironmentForm(DraftForm):
+    """A provider's options and a manifest, a field for each."""
+
+    image = forms.CharField(
+        required=False, help_text="Wins over the image among the provider's options."
+    )
+    working_dir = forms.CharField(
+        required=False,
+        label="Working directory",
+        help_text="Absolute; where commands start and files are copied. /workspace if empty.",
+    )
+    network = forms.ChoiceField(
+        required=False,
+        choices=[("deny", "off, but for allowed hosts"), ("allow", "on, but for denied hosts")],
+    )
+    allowed_hosts = forms.CharField(
+        required=False,
+        widget=forms.Textarea({"rows": 2, "class": "mono"}),
+        help_text="One a line, such as packages.example.org or *.files.example.org.",
+    )
+    denied_hosts = forms.CharField(
+        required=False,
+        widget=forms.Textarea({"rows": 2, "class": "mono"}),
+        help_text="One a line.",
+    )
+    variables = forms.CharField(
+        required=False,
+        label="Environment variables",
+        widget=forms.Textarea({"rows": 3, "class": "mono", "spellcheck": "false"}),
+        help_text="NAME=value, one a line. Every command sees them; they are not for secrets.",
+    )
+    cpu = forms.CharField(
+        required=False, label="Processors", help_text="A number such as 2 or 0.5."
+    )
+    memory = forms.CharField(required=False, help_text="A size such as 512m or 2g.")
+    gpu = forms.BooleanField(required=False, label="A GPU")
+    mount_source = forms.CharField(
+        required=False,
+        label="Mount this folder",
+        help_text="An absolute path on the provider's machine.",
+    )
+    mount_target = forms.CharField(
+        required=False, label="Mounted at", help_text="An absolute path inside the sandbox."
+    )
+    mount_mode = forms.ChoiceField(
+        required=False,
+        label="Commands may",
+        choices=[("read_only", "read it"), ("read_write", "read and change it")],
+    )
+
+    def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
+        super().__init__(spec, stored, data)
+        for option in spec.options:
+            self.fields[f"option_{option.name}"] = _option_field(option, stored.options)
+            self.initial[f"option_{option.name}"] = _written(
+                option, stored.options.get(option.name, option.default)
+            )
+        self.initial |= _manifest_written(stored.manifest)
+        if not spec.supports_execution:
+            for name in [name for name in self.fields if not name.startswith(("option_", "name"))]:
+                del self.fields[name]
+
+    @property
+    def option_fields(self) -> list[forms.BoundField]:
+        """The fields of the provider's own options."""
+        return [self[name] for name in self.fields if name.startswith("option_")]
+
+    @property
+    def kept_fields(self) -> list[forms.BoundField]:
+        """The manifest's fields that the provider keeps."""
+        return [field for field in self._manifest_fields() if self._is_kept(field.name)]
+
+    @property
+    def unkept_fields(self) -> list[forms.BoundField]:
+        """The manifest's fields that the provider refuses."""
+        return [field for field in self._manifest_fields() if not self._is_kept(field.name)]
+
+    @property
+    def is_asking_too_much(self) -> bool:
+        """Whether one of the refused fields is filled in or refused already."""
+        return any(
+            field.errors or (field.name != "mount_mode" and field.value())
+            for field in self.unkept_fields
+        )
+
+    def _manifest_fields(self) -> list[forms.BoundField]:
+        return [
+            self[name] for name in self.fields if name != "name" and not name.startswith("option_")
+        ]
+
+    def _is_kept(self, name: str) -> bool:
+        enforced = self.spec.enforces
+        return enforced is None or name not in _SETTING_OF or _SETTING_OF[name] in enforced
+
+    def clean_variables(self) -> dict[str, str]:
+        """Read one variable a line."""
+        lines = [line for line in self.cleaned_data["variables"].splitlines() if line.strip()]
+        wrong = [line for line in lines if "=" not in line]
+        if wrong:
+            raise forms.ValidationError(f"Write NAME=value; this line has no =: {wrong[0]}")
+        pairs = (line.partition("=") for line in lines)
+        return {name.strip(): value for name, _, value in pairs}
+
+    def draft(self) -> Draft:
+        """Return what was written, on top of what is kept and has no field."""
+        data = self.cleaned_data
+        options = {**self.stored.options}
+        for option in self.spec.options:
+            value = _read(option, data[f"option_{option.name}"])
+            is_kept_secret = option.kind is Kind.SECRET and not value
+            if value not in (None, "", option.default, _plain(option.default)):
+                options[option.name] = value
+            elif not is_kept_secret:
+                options.pop(option.name, None)
+        manifest = _manifest_read(data, self.stored.manifest) if "network" in data else {}
+        return Draft(name=data["name"], options=options, manifest=manifest)
+
+
+def _option_field(option: Option, stored: Mapping[str, Any]) -> forms.Field:
+    given: dict[str, Any] = {
+        "required": False,
+        "label": option.name.replace("_", " ").capitalize(),
+        "help_text": format_html("{} <code>{}</code>", option.help, option.name),
+    }
+    if option.choices:
+        return forms.ChoiceField(choices=[(name, name) for name in option.choices], **given)
+    match option.kind:
+        case Kind.SWITCH:
+            return forms.BooleanField(**given)
+        case Kind.NAMES | Kind.HEADERS:
+            return forms.CharField(widget=forms.Textarea({"rows": 2, "class": "mono"}), **given)
+        case Kind.SECRET:
+            kept = "Kept; leave empty to keep it" if stored.get(option.name) else ""
+            attributes = {"placeholder": kept, "autocomplete": "off"}
+            # What was typed comes back with the other errors; what is kept never does.
+            widget = forms.PasswordInput(attributes, render_value=True)
+            return forms.CharField(widget=widget, strip=False, **given)
+        case Kind.POSITIVE:
+            return forms.CharField(widget=forms.TextInput({"inputmode": "numeric"}), **given)
+        case _:
+            return forms.CharField(**given)
+
+
+def _written(option: Option, value: Any) -> Any:
+    match option.kind:
+        case Kind.SECRET:
+            return ""
+        case Kind.NAMES:
+            return "\n".join(value or ())
+        case Kind.HEADERS:
+            return "\n".join(f"{name}: {text}" for name, text in (value or {}).items())
+        case _:
+            return value
+
+
+def _read(option: Option, written: Any) -> Any:
+    match option.kind:
+        case Kind.NAMES:
+            return written.replace(",", " ").split()
+        case Kind.HEADERS:
+            pairs = (line.partition(":") for line in written.splitlines() if line.strip())
+            return {name.strip(): text.strip() for name, _, text in pairs}
+        case Kind.POSITIVE if written.isascii() and written.isdecimal():
+            return int(written)
+        case _:
+            return written
+
+
+def _plain(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default or {}
+
+
+def _manifest_written(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    network = manifest.get("network_policy") or {}
+    resources = manifest.get("resources") or {}
+    mount = manifest.get("workspace_mount") or {}
+    plain = (manifest.get("environment") or {}).get("plain") or {}
+    return {
+        "image": manifest.get("image") or "",
+        "working_dir": manifest.get("working_dir") or "",
+        "network": network.get("default", "deny"),
+        "allowed_hosts": "\n".join(network.get("allowed_hosts") or ()),
+        "denied_hosts": "\n".join(network.get("denied_hosts") or ()),
+        "variables": "\n".join(f"{name}={value}" for name, value in plain.items()),
+        "cpu": resources.get("cpu") or "",
+        "memory": resources.get("memory") or "",
+        "gpu": bool(resources.get("gpu")),
+        "mount_source": mount.get("source") or "",
+        "mount_target": mount.get("target") or "",
+        "mount_mode": mount.get("mode") or "read_only",
+    }
+
+
+def _manifest_read(data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest that says only what was written, and what it kept beyond the fields."""
+    manifest = deepcopy(dict(kept))
+    network = {"default": data["network"]} if data["network"] != "deny" else {}
+    hosts = {name: data[name].replace(",", " ").split() for name in ("allowed_hosts", "denied_hosts")}
+    resources = {name: data[name] for name in ("cpu", "memory", "gpu")}
+    mount: dict[str, str] = {}
+    if data["mount_source"] or data["mount_target"]:
+        mount = {name: data[f"mount_{name}"] for name in ("source", "target", "mode")}
+    manifest |= {
+        "image": data["image"],
+        "working_dir": data["working_dir"],
+        "network_policy": network | {name: names for name, names in hosts.items() if names},
+        "workspace_mount": mount,
+        "environment": {**manifest.get("environment", {}), "plain": data["variables"]},
+        "resources": {**manifest.get("resources", {}), **_said(resources)},
+    }
+    manifest["environment"] = _said(manifest["environment"])
+    for name in ("cpu", "memory", "gpu"):
+        if not data[name]:
+            manifest["resources"].pop(name, None)
+    return _said(manifest)
+
+
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", {}, [], False)}

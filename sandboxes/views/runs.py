@@ -1,0 +1,145 @@
+"""Runs: the list, and the page of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_GET, require_POST
+
+from approvals.services.decisions import command_text
+from omniweb.accounts.http import Request, door
+from omniweb.accounts.permissions import Action
+from omniweb.accounts.selectors import agents_visible
+from omniweb.core.htmx import page
+from omniweb.core.pagination import paginate
+from sandboxes.models import Execution, ExecutionState, Run, RunState
+from sandboxes.providers.registry import provider_specs
+from sandboxes.secrecy import redactor_for
+from sandboxes.selectors import output_tail, run_facts, runs_found, runs_visible
+from sandboxes.services.runs import run_end
+from sandboxes.views.words import lasted, place_of, shown_options
+from trajectories.nested import nested_trajectory
+from trajectories.viewer.ansi import ansi_html
+from trajectories.viewer.presenters import window
+from trajectories.viewer.story import story
+from trajectories.viewer.timeline import strip_of
+
+FILTERS = ("state", "agent", "provider", "text")
+
+
+@require_GET
+@door(Action.VIEW)
+def runs_view(request: Request) -> HttpResponse:
+    """The runs of the team, newest first, by the filters of the address."""
+    chosen = {name: request.GET.get(name, "").strip() for name in FILTERS}
+    found = paginate(runs_found(request.actor, **chosen), request.GET.get("cursor"))
+    context = {
+        "runs": [
+            {"run": run, "place": place_of(run), "lasted": lasted(run)} for run in found.items
+        ],
+        "next_cursor": found.next_cursor,
+        "chosen": chosen,
+        "is_filtered": any(chosen.values()),
+        "states": RunState.values,
+        "agents": agents_visible(request.actor).order_by("name").values_list("name", flat=True),
+        "providers": [spec.name for spec in provider_specs()],
+    }
+    return page(request, "sandboxes/runs.html", context)
+
+
+@require_GET
+@door(Action.VIEW)
+def run_view(request: Request, ref: str) -> HttpResponse:
+    """One run: its story, its record as it grows, and what runs in it now."""
+    run = runs_visible(request.actor).by_ref(ref)
+    context: dict[str, Any] = {
+        "run": run,
+        "trajectory": run.trajectory,
+        "verification": None,
+        "may_end": request.actor.may(Action.RUN_END),
+    }
+    match request.GET.get("part") if request.htmx else None:
+        case "now":
+            context |= {"running": _running(run)}
+        case "live":
+            context |= _facts(run)
+        case _:
+            at = request.GET.get("at", "")
+            context |= _facts(run) | {"running": _running(run)}
+            context |= window(run.trajectory, at=int(at) if _is_seq(at) else None)
+    return page(request, "sandboxes/run.html", context)
+
+
+def _is_seq(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Return what the head and the side of the page say."""
+    return {
+        "story": story(run.trajectory),
+        "tally": run.trajectory.tally,
+        "strip": strip_of(run.trajectory),
+        "place": place_of(run),
+        "lasted": lasted(run),
+        "sandbox": run.sandboxes.first(),
+        "options": shown_options(run.provider, run.options),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningView:
+    """A command that runs now: its line with secrets masked, and the end of its output."""
+
+    execution: Execution
+    command: str
+    tail: SafeString
+
+
+def _running(run: Run) -> list[RunningView]:
+    executions = run.executions.filter(state=ExecutionState.RUNNING).order_by("id")[:8]
+    return [_running_view(run, execution) for execution in executions]
+
+
+def _running_view(run: Run, execution: Execution) -> RunningView:
+    clean = redactor_for(run, execution.env)
+    # The cut may go through a character: what is left of it says nothing.
+    text = output_tail(execution).decode("utf-8", "replace").lstrip("\ufffd")
+    return RunningView(
+        execution=execution,
+        command=clean.text(command_text(execution.argv)),
+        tail=mark_safe(ansi_html(text)),  # noqa: S308 - it escapes all text
+    )
+
+
+@require_POST
+@door(Action.RUN_END)
+def end_view(request: Request, ref: str) -> HttpResponse:
+    """End a run and go back to it."""
+    run = runs_visible(request.actor).by_ref(ref)
+    ended = run_end(
+        actor=request.actor,
+        run=run,
+        outcome=RunState.CANCELLED,
+        reason=f"Ended by {request.actor.label}",
+    )
+    words = "The run is being ended." if ended else "The run was over already."
+    messages.success(request, words)
+    return HttpResponseRedirect(reverse("run", args=[run.ref]))
+
+
+@require_GET
+@door(Action.VIEW)
+def trajectory_view(request: Request, ref: str) -> HttpResponse:
+    """The whole record of a run as nested JSON, as a download."""
+    run = runs_visible(request.actor).by_ref(ref)
+    body = nested_trajectory(run.trajectory, run_facts=run_facts(run))
+    response = JsonResponse(body, json_dumps_params={"indent": 2})
+    response["Content-Disposition"] = f'attachment; filename="{run.ref}.json"'
+    response["Cache-Control"] = "private, no-store"
+    return response
