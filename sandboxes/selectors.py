@@ -10,23 +10,24 @@ from approvals.models import Decision
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
 from omniweb.core.errors import InvalidInput, NotFound, Problem
+from omniweb.core.models import RowQuerySet
 from sandboxes.models import Environment, Execution, Profile, Run, RunState, Sandbox
 from sandboxes.models.sandbox import GONE
 
 
-def environments_visible(actor: Actor) -> QuerySet[Environment]:
+def environments_visible(actor: Actor) -> RowQuerySet[Environment]:
     """The environments of an actor's team."""
     return Environment.objects.filter(team=actor.team).order_by("name")
 
 
-def profiles_visible(actor: Actor) -> QuerySet[Profile]:
+def profiles_visible(actor: Actor) -> RowQuerySet[Profile]:
     """The profiles of an actor's team, with all they name."""
     return Profile.objects.filter(agent__team=actor.team).select_related(
         "agent__owner", "policy", "environment"
     )
 
 
-def runs_visible(actor: Actor) -> QuerySet[Run]:
+def runs_visible(actor: Actor) -> RowQuerySet[Run]:
     """The runs an actor may see: their team's, or for an agent its own."""
     runs = Run.objects.filter(team=actor.team).select_related(
         "agent__owner", "trajectory", "version__policy", "environment", "team"
@@ -44,7 +45,7 @@ def runs_listed(actor: Actor) -> QuerySet[Run]:
     )
 
 
-def executions_visible(actor: Actor) -> QuerySet[Execution]:
+def executions_visible(actor: Actor) -> RowQuerySet[Execution]:
     """The executions an actor may see: their team's, or for an agent its own."""
     executions = Execution.objects.filter(team=actor.team).select_related(
         "run__agent__owner",
@@ -60,7 +61,7 @@ def executions_visible(actor: Actor) -> QuerySet[Execution]:
     return executions.filter(run__agent=actor.agent) if actor.agent else executions
 
 
-def sandboxes_visible(actor: Actor) -> QuerySet[Sandbox]:
+def sandboxes_visible(actor: Actor) -> RowQuerySet[Sandbox]:
     """The sandboxes an actor may see: their team's, or for an agent its own."""
     sandboxes = Sandbox.objects.filter(team=actor.team).select_related(
         "run__agent", "run__environment", "run__trajectory"
@@ -68,7 +69,7 @@ def sandboxes_visible(actor: Actor) -> QuerySet[Sandbox]:
     return sandboxes.filter(run__agent=actor.agent) if actor.agent else sandboxes
 
 
-def sandboxes_live(actor: Actor) -> QuerySet[Sandbox]:
+def sandboxes_live(actor: Actor) -> RowQuerySet[Sandbox]:
     """The sandboxes that are not gone."""
     return sandboxes_visible(actor).exclude(state__in=GONE)
 
@@ -83,7 +84,7 @@ def environment_named(team: Team, name: str) -> Environment:
 
 def runs_found(
     actor: Actor, *, state: str = "", agent: str = "", provider: str = "", text: str = ""
-) -> QuerySet[Run]:
+) -> RowQuerySet[Run]:
     """The runs an actor may see that match every filter given.
 
     `text` is looked for in titles and in the commands the policy was asked about, as the record

@@ -8,6 +8,7 @@ from omniweb.accounts.models import AgentIdentity, ApiToken, Membership, Team, U
 from omniweb.accounts.permissions import Actor
 from omniweb.core.clock import now
 from omniweb.core.errors import NotFound
+from omniweb.core.models import RowQuerySet
 
 
 def tokens_usable() -> QuerySet[ApiToken]:
@@ -18,13 +19,13 @@ def tokens_usable() -> QuerySet[ApiToken]:
     )
 
 
-def agents_visible(actor: Actor) -> QuerySet[AgentIdentity]:
+def agents_visible(actor: Actor) -> RowQuerySet[AgentIdentity]:
     """The agents an actor may see: their team's, or for an agent itself."""
     agents = AgentIdentity.objects.filter(team=actor.team).select_related("owner")
     return agents.filter(pk=actor.agent.pk) if actor.agent else agents
 
 
-def tokens_visible(actor: Actor) -> QuerySet[ApiToken]:
+def tokens_visible(actor: Actor) -> RowQuerySet[ApiToken]:
     """The tokens of an actor's team."""
     return ApiToken.objects.filter(team=actor.team).select_related("user", "agent")
 

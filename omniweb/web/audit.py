@@ -29,6 +29,8 @@ PAGE_OF = {
     "env": "environment",
     "sbx": "sandbox",
     "agt": "agent",
+    "pol": "policy",
+    "req": "request",
 }
 
 
@@ -114,9 +116,7 @@ def _slice(request: Request) -> Slice:
                 found=found,
                 after=trajectory.ref,
             )
-    return Slice(
-        records=records, steps=steps, broken=broken, total=total, found=found, after=""
-    )
+    return Slice(records=records, steps=steps, broken=broken, total=total, found=found, after="")
 
 
 def _count(request: Request, name: str) -> int:

@@ -56,7 +56,7 @@ def people_view(request: Request) -> HttpResponse:
         else:
             form = InviteForm()
     context = {
-        "members": members(request.actor.team).order_by("user__email"),
+        "members": members(request.actor.team),
         "form": form,
         "invited": invited,
         "link": _link(invited) if invited and _is_new(invited) else "",
@@ -76,4 +76,5 @@ def _is_new(user: User) -> bool:
 
 
 def _link(user: User) -> str:
-    return settings.PUBLIC_URL + reverse("sign_in_link", args=[link_create(user=user)])
+    path = reverse("sign_in_link", args=[link_create(user=user)])
+    return f"{settings.PUBLIC_URL}{path}"

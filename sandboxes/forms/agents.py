@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 
@@ -18,7 +18,14 @@ from sandboxes.models import Environment
 from sandboxes.selectors import environments_visible
 
 
-class _NamedField(forms.ModelChoiceField):
+if TYPE_CHECKING:
+    _ModelChoiceField = forms.ModelChoiceField[Any]
+else:
+    # Generic for the type checker only.
+    _ModelChoiceField = forms.ModelChoiceField
+
+
+class _NamedField(_ModelChoiceField):
     def label_from_instance(self, obj: Any) -> str:
         """Say what is off, so that nobody wonders why no run opens."""
         is_off = isinstance(obj, Environment) and not obj.is_enabled

@@ -131,7 +131,9 @@ class JsonForm(DraftForm):
     def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
         super().__init__(spec, stored, data)
         secret = {option.name for option in spec.options if option.kind is Kind.SECRET}
-        shown = {name: HIDDEN if name in secret else value for name, value in stored.options.items()}
+        shown = {
+            name: HIDDEN if name in secret else value for name, value in stored.options.items()
+        }
         self.initial["options"] = json.dumps(shown, indent=2)
         self.initial["manifest"] = json.dumps(stored.manifest, indent=2)
         self.fields["options"].help_text = f"A secret that reads {HIDDEN} stays as it is."
@@ -221,7 +223,7 @@ class EnvironmentForm(DraftForm):
             self.initial[f"option_{option.name}"] = _written(
                 option, stored.options.get(option.name, option.default)
             )
-        self.initial |= _manifest_written(stored.manifest)
+        self.initial.update(_manifest_written(stored.manifest))
         if not spec.supports_execution:
             for name in [name for name in self.fields if not name.startswith(("option_", "name"))]:
                 del self.fields[name]
@@ -361,7 +363,9 @@ def _manifest_read(data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str
     """Return a manifest that says only what was written, and what it kept beyond the fields."""
     manifest = deepcopy(dict(kept))
     network = {"default": data["network"]} if data["network"] != "deny" else {}
-    hosts = {name: data[name].replace(",", " ").split() for name in ("allowed_hosts", "denied_hosts")}
+    hosts = {
+        name: data[name].replace(",", " ").split() for name in ("allowed_hosts", "denied_hosts")
+    }
     resources = {name: data[name] for name in ("cpu", "memory", "gpu")}
     mount: dict[str, str] = {}
     if data["mount_source"] or data["mount_target"]:

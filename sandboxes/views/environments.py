@@ -135,9 +135,7 @@ def _spec(request: Request) -> ProviderSpec:
 
 
 def _stored(environment: Environment) -> Stored:
-    return Stored(
-        name=environment.name, options=environment.options, manifest=environment.manifest
-    )
+    return Stored(name=environment.name, options=environment.options, manifest=environment.manifest)
 
 
 def _form(request: Request, spec: ProviderSpec, stored: Stored) -> DraftForm:

@@ -15,7 +15,7 @@ from sandboxes.models import Profile
 # Stands where the token belongs until one is made.
 PLACEHOLDER = "PASTE-A-TOKEN-HERE"
 
-_OMNICOREAGENT = '''\
+_OMNICOREAGENT = """\
 # pip install omnicoreagent; the model's key is read from LLM_API_KEY.
 import asyncio
 
@@ -53,7 +53,7 @@ async def main():
 
 
 asyncio.run(main())
-'''
+"""
 
 _CURL = """\
 BASE={base_url}
