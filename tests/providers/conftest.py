@@ -20,9 +20,9 @@ GVISOR = pytest.param("gvisor", marks=[pytest.mark.docker, pytest.mark.gvisor])
 Create = Callable[..., LiveSandbox]
 
 
-def docker_provider(image: str, **options: Any) -> SandboxProvider:
+def docker_provider(image: str, /, **options: Any) -> SandboxProvider:
     """Return the Docker provider on an image that is there."""
-    return open_provider("docker", {"image": image, "pull": "never", **options})
+    return open_provider("docker", {"image": image, "pull": "never"} | options)
 
 
 @pytest.fixture
