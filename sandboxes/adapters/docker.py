@@ -16,7 +16,7 @@ import docker.errors
 import docker.utils
 from docker.types import LogConfig, Mount
 
-from omniweb.core.errors import OmniWebError, ProviderError, SandboxUnsupported
+from omniweb.core.errors import OmniWebError, ProviderError, SandboxLost, SandboxUnsupported
 from sandboxes import capabilities
 from sandboxes.manifest import (
     Manifest,
@@ -57,7 +57,7 @@ class DockerProvider(SandboxProvider):
         except BaseException as error:
             with suppress(OmniWebError):
                 sandbox.terminate()
-            if isinstance(error, ProviderError) and "executable file not found" in error.detail:
+            if _cannot_live(error):
                 raise SandboxUnsupported(
                     f"The image {settings['image']} cannot be a sandbox: it needs sh and sleep"
                 ) from error
@@ -98,7 +98,8 @@ class DockerProvider(SandboxProvider):
             "entrypoint": KEEPER[:1],
             "command": KEEPER[1:],
             "user": f"{uid}:{gid or uid}",
-            "working_dir": manifest.working_dir,
+            # No working_dir here: Docker would make it beforehand, and the runtime would then put
+            # that folder's mode on what is mounted there.
             "environment": {**home, **manifest.environment.plain, guest.MARK: "keeper"},
             "labels": {SANDBOX: owner.sandbox, RUN: owner.run, INSTALL: owner.install},
             # An image's own check would be a process that nobody asked for.
@@ -151,9 +152,10 @@ class DockerProvider(SandboxProvider):
         repository, tag = docker.utils.parse_repository_tag(image)
         try:
             with engine_errors():
-                for line in client().pull(repository, tag or "latest", stream=True, decode=True):
-                    if "error" in line:
-                        raise ProviderError(line["error"])
+                # Read to its end, or the connection stays open.
+                told = list(client().pull(repository, tag or "latest", stream=True, decode=True))
+                if failed := [line["error"] for line in told if "error" in line]:
+                    raise ProviderError(failed[0])
                 return _create_container(settings)
         except ProviderError as error:
             raise SandboxUnsupported(
@@ -265,11 +267,17 @@ def _create_container(settings: dict[str, Any]) -> str:
     except ProviderError as error:
         if isinstance(error.__cause__, docker.errors.ImageNotFound):
             raise error.__cause__ from None
-        if "runtime name" in error.detail:
+        if "runtime specified" in error.detail or "runtime name" in error.detail:
             runtime = settings["host_config"].get("Runtime")
             raise SandboxUnsupported(_no_runtime(runtime)) from error
         raise SandboxUnsupported(error.detail) if _is_refusal(error) else error from error
     return created
+
+
+def _cannot_live(error: BaseException) -> bool:
+    """Say whether a new container failed for want of a program, or ended by itself at once."""
+    missing = isinstance(error, ProviderError) and "executable file not found" in error.detail
+    return missing or isinstance(error, SandboxLost)
 
 
 def _is_refusal(error: ProviderError) -> bool:

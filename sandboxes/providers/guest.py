@@ -14,6 +14,7 @@ from sandboxes.providers.limits import MAX_LISTED_FILES
 from sandboxes.providers.paths import outside
 
 MARK = "OMNIWEB_COMMAND"
+NOTHING = ["sh", "-c", ":"]
 
 # $1: working directory; the rest: the command. The codes are those a shell gives.
 _RUN = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -32,6 +33,8 @@ from sandboxes.providers.pump import Output, Stop, Watch
 CHORE_SECONDS = 60.0
 KILL_SECONDS = 10.0
 UNKNOWN_EXIT = -1
+# Waited in between, to see whether a sandbox is about to be gone.
+DYING_SECONDS = (0.1, 0.3, 0.6, 1.0, 1.0)
 
 
 class Process(Protocol):
@@ -124,30 +127,46 @@ class ShellSandbox(LiveSandbox):
             raise guest.failure(code, about, kept["stderr"].decode(errors="replace"))
         return bytes(kept["stdout"])
 
-    def ran(
-        self,
-        argv: Sequence[str],
-        output: Output,
-        *,
-        stdin: bytes | None = None,
-        seconds: float = CHORE_SECONDS,
-    ) -> int:
+    def ran(self, argv: Sequence[str], output: Output, *, stdin: bytes | None = None) -> int:
         """Run one of our own commands to its end and return its exit code."""
         with self.start(argv, output, env={}, stdin=stdin) as process:
-            if process.run(Watch(seconds, lambda: False)):
+            if process.run(Watch(CHORE_SECONDS, _never)):
                 raise ProviderError(f"The sandbox {self._name} does not answer")
         return self._exit_code(process)
 
     def _kill(self, mark: str) -> bool:
         """Kill what carries a mark; say whether it is known to be gone."""
         with suppress(OmniWebError):
-            output = Output(0, lambda stream, data: None)
-            return self.ran(guest.kill(mark), output, seconds=KILL_SECONDS) == 0
+            return self._succeeds(guest.kill(mark), KILL_SECONDS)
         return False
+
+    def _succeeds(self, argv: Sequence[str], seconds: float) -> bool:
+        output = Output(0, lambda stream, data: None)
+        with self.start(argv, output, env={}, stdin=None) as process:
+            return process.run(Watch(seconds, _never)) is None and process.exit_code == 0
 
     def _exit_code(self, process: Process) -> int:
         code = process.exit_code
         # A killed command looks the same as one whose sandbox was ended under it.
-        if code in (UNKNOWN_EXIT, EXIT_KILLED) and not self.is_running():
+        if code in (UNKNOWN_EXIT, EXIT_KILLED) and not self._alive():
             raise self.lost()
         return code
+
+    def _alive(self) -> bool:
+        """Say whether the sandbox outlived a command that was killed.
+
+        One that is being ended may be called running for a moment more, so only a new command
+        that works is proof; and without proof it counts as gone once it is no longer running.
+        """
+        for pause in DYING_SECONDS:
+            with suppress(OmniWebError):
+                if self._succeeds(guest.NOTHING, KILL_SECONDS):
+                    return True
+            if not self.is_running():
+                return False
+            time.sleep(pause)
+        return True
+
+
+def _never() -> bool:
+    return False
