@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import BinaryField, F, QuerySet
-from django.db.models.functions import Greatest, Substr
+from django.db.models import BinaryField, F, IntegerField, QuerySet
+from django.db.models.functions import Cast, Greatest, Substr
 
 from omniweb.accounts.permissions import Actor
 from omniweb.core.errors import NotFound
@@ -65,12 +65,16 @@ def blob_excerpts(
 ) -> dict[str, Excerpt]:
     """Return the first and last bytes of blobs by digest, without reading what is between."""
     field: BinaryField[Any, Any] = BinaryField()
+    # PostgreSQL cuts at an integer, not at a bigint.
+    small: IntegerField[Any, Any] = IntegerField()
     # Typed by hand: the stubs take every Substr for a text.
     rows: Any = (
         Blob.objects.filter(team_id=team_id, digest__in=set(digests))
         .annotate(
             first=Substr("data", 1, head + tail, output_field=field),
-            last=Substr("data", Greatest(F("size") - tail + 1, 1), tail, output_field=field),
+            last=Substr(
+                "data", Cast(Greatest(F("size") - tail + 1, 1), small), tail, output_field=field
+            ),
         )
         .values_list("digest", "size", "first", "last")
     )
