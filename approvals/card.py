@@ -15,6 +15,7 @@ from approvals.models import Decision, Request, RequestKind, RequestState, Verdi
 from approvals.selectors import earlier_like, inbox
 from omniweb.accounts.permissions import Actor
 from omniweb.core.canonical import digest
+from omniweb.core.templatetags.ui import duration
 from omniweb.core.text import ascii_host
 from trajectories.models import Step, Trajectory
 from trajectories.steps import StepKind
@@ -184,6 +185,12 @@ class Card:
         """The exact thing that will happen."""
         shown: Data = self.request.candidate
         return shown
+
+    @property
+    def time_limit(self) -> str:
+        """How long a command may take, in words."""
+        minutes, rest = divmod(int(self.candidate["time_limit_seconds"]), 60)
+        return duration(minutes * 60 + rest) if rest else f"{minutes} min"
 
     @property
     def is_open(self) -> bool:
