@@ -14,7 +14,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "omniweb.settings")
 
 app = Celery("omniweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["approvals", "sandboxes", "trajectories"])
+app.autodiscover_tasks(["approvals", "sandboxes", "trajectories", "omniweb.web"])
 
 
 def beat_schedule(reconcile_seconds: float) -> dict[str, dict[str, object]]:

@@ -11,5 +11,6 @@ urlpatterns = [
     path("sign-in/link/<str:secret>", views.link_view, name="sign_in_link"),
     path("sign-in", allauth_views.login, name="sign_in"),
     path("sign-out", allauth_views.logout, name="sign_out"),
+    path("account", views.account_view, name="account"),
     path("account/", include("allauth.account.urls")),
 ]

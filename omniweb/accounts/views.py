@@ -1,4 +1,4 @@
-"""Signing in by link; passwords are allauth's."""
+"""Signing in by link, and one's own account; passwords are allauth's."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from allauth.account.internal.flows.login import record_authentication
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods
 
 from omniweb.accounts import services
+from omniweb.accounts.http import Request, door
+from omniweb.accounts.permissions import Action
 
 BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
 
@@ -22,3 +24,11 @@ def link_view(request: HttpRequest, secret: str) -> HttpResponse:
     login(request, user, backend=BACKEND)
     record_authentication(request, user, method="link")
     return redirect("overview")
+
+
+@require_GET
+@door(Action.VIEW)
+def account_view(request: Request) -> HttpResponse:
+    """Who one is here, and how one signs in."""
+    acts = [action.value.replace(".", " ") for action in Action if request.actor.may(action)]
+    return render(request, "accounts/account.html", {"acts": acts})

@@ -11,6 +11,7 @@ urlpatterns = [
     path("audit", audit.audit_view, name="audit"),
     path("audit/verify", audit.verify_view, name="audit_verify"),
     path("people", people.people_view, name="people"),
+    path("demo", views.demo_view, name="demo"),
     path("health/live", views.live_view, name="health_live"),
     path("health/ready", views.ready_view, name="health_ready"),
 ]

@@ -1,0 +1,165 @@
+"""The numbers of the overview. Each is one query over rows of the last days, found by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.db.models import Count, Q
+from django.db.models.functions import TruncDate
+
+from approvals.models import Decision, Request, RequestState
+from approvals.selectors import inbox
+from omniweb.accounts.permissions import Actor
+from omniweb.core.clock import now
+from omniweb.core.ids import first_key
+from sandboxes.models import Execution, ExecutionState, Run, Sandbox, SandboxState
+from sandboxes.models.run import ENDED
+
+DAYS = 14
+# Waits are taken from the newest of these: enough for a percentile, few enough to sort.
+MAX_WAITS = 1000
+FAILING_WITHIN = timedelta(hours=24)
+# Effect → tone of its bar, in the order they are stacked.
+TONES = {"allow": "good", "ask": "wait", "deny": "bad"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """What waits now, and since when the oldest does."""
+
+    count: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """How long people took, in seconds; None when nothing was decided."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """Decisions by day and tone for `bars`, and their sums by effect."""
+
+    days: list[tuple[str, dict[str, int]]]
+    totals: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderUse:
+    """What ran on a provider; `failed` are its own failures, not those of commands."""
+
+    provider: str
+    executions: int
+    failed: int
+
+    @property
+    def share(self) -> str:
+        """Its failures in percent."""
+        return f"{100 * self.failed / self.executions:.0f} %" if self.executions else "0 %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing:
+    """A provider that has failed lately, with its last words."""
+
+    provider: str
+    count: int
+    last_at: datetime
+    reason: str
+
+
+def waiting(actor: Actor) -> Waiting:
+    """Return what waits for people now."""
+    requests = inbox(actor)
+    first = requests.order_by("id").values_list("created_at", flat=True).first()
+    return Waiting(count=requests.count(), oldest=first)
+
+
+def runs_active(actor: Actor) -> int:
+    """Return how many runs are under way."""
+    return Run.objects.filter(team=actor.team).exclude(state__in=ENDED).count()
+
+
+def waits(actor: Actor) -> Waits:
+    """Return how long requests waited for the people who decided them."""
+    decided = Request.objects.filter(
+        team=actor.team,
+        pk__gte=first_key(_since()),
+        state__in=[RequestState.APPROVED, RequestState.SPENT, RequestState.REJECTED],
+    )
+    times = decided.order_by("-id").values_list("created_at", "decided_at")[:MAX_WAITS]
+    seconds = sorted((end - start).total_seconds() for start, end in times if end)
+    return Waits(count=len(seconds), p50=_percentile(seconds, 50), p95=_percentile(seconds, 95))
+
+
+def _percentile(values: Sequence[float], percent: int) -> float | None:
+    """Return the smallest value that `percent` of the sorted values do not exceed."""
+    if not values:
+        return None
+    return values[max(0, -(-len(values) * percent // 100) - 1)]
+
+
+def decisions(actor: Actor) -> Decisions:
+    """Return how many decisions there were a day, by effect."""
+    since = _since()
+    rows = (
+        Decision.objects.filter(team=actor.team, pk__gte=first_key(since))
+        .order_by()
+        .annotate(day=TruncDate("created_at"))
+        .values_list("day", "effect")
+        .annotate(found=Count("pk"))
+    )
+    by_day: dict[date, dict[str, int]] = {
+        (since + timedelta(days=at)).date(): dict.fromkeys(TONES.values(), 0) for at in range(DAYS)
+    }
+    totals = dict.fromkeys(TONES, 0)
+    for day, effect, found in rows:
+        by_day[day][TONES[effect]] += found
+        totals[effect] += found
+    days = [(f"{day.day} {day:%b}", amounts) for day, amounts in by_day.items()]
+    return Decisions(days=days, totals=totals)
+
+
+def providers(actor: Actor) -> list[ProviderUse]:
+    """Return how much ran where, the busiest first."""
+    lost = [ExecutionState.FAILED, ExecutionState.UNKNOWN]
+    rows = (
+        Execution.objects.filter(
+            team=actor.team, pk__gte=first_key(_since()), started_at__isnull=False
+        )
+        .order_by()
+        .values_list("run__provider")
+        .annotate(found=Count("pk"), failed=Count("pk", filter=Q(state__in=lost)))
+        .order_by("-found")
+    )
+    return [ProviderUse(provider=name, executions=found, failed=bad) for name, found, bad in rows]
+
+
+def failing(actor: Actor) -> list[Failing]:
+    """Return the providers that could not make or keep a sandbox in the last day."""
+    rows = Sandbox.objects.filter(
+        team=actor.team,
+        pk__gte=first_key(now() - FAILING_WITHIN),
+        state__in=[SandboxState.FAILED, SandboxState.LOST],
+    )
+    found: dict[str, Failing] = {}
+    for sandbox in rows.order_by("id")[:MAX_WAITS]:
+        before = found.get(sandbox.provider)
+        found[sandbox.provider] = Failing(
+            provider=sandbox.provider,
+            count=before.count + 1 if before else 1,
+            last_at=sandbox.ended_at or sandbox.created_at,
+            reason=sandbox.reason,
+        )
+    return sorted(found.values(), key=lambda item: item.last_at, reverse=True)
+
+
+def _since() -> datetime:
+    """Return the beginning of the first day shown."""
+    return now().replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DAYS - 1)
