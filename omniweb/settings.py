@@ -18,6 +18,7 @@ env = environ.FileAwareEnv()
 # Where things are
 
 DATA_DIR = Path(env.str("OMNIWEB_DATA", default=str(BASE_DIR / ".data"))).resolve()
+DATA_DIR.mkdir(parents=True, exist_ok=True)
 PORT = env.int("OMNIWEB_PORT", default=8000)
 HOST = env.str("OMNIWEB_HOST", default="127.0.0.1")
 HTTPS = env.bool("OMNIWEB_HTTPS", default=False)
@@ -32,7 +33,6 @@ def _secret_key() -> str:
         return given
     path = DATA_DIR / "secret_key"
     if not path.exists():
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(secrets.token_urlsafe(64))
     return path.read_text()
@@ -51,6 +51,7 @@ REQUEST_EXPIRES_SECONDS = env.int("OMNIWEB_REQUEST_EXPIRES_SECONDS", default=24 
 RUN_IDLE_SECONDS = env.int("OMNIWEB_RUN_IDLE_SECONDS", default=3600)
 LEASE_SECONDS = env.int("OMNIWEB_LEASE_SECONDS", default=30)
 RECONCILE_SECONDS = env.float("OMNIWEB_RECONCILE_SECONDS", default=5)
+API_REQUESTS_PER_MINUTE = env.int("OMNIWEB_API_REQUESTS_PER_MINUTE", default=6000)
 WORKER_THREADS = env.int("OMNIWEB_WORKER_THREADS", default=32)
 LOG_LEVEL = env.str("OMNIWEB_LOG_LEVEL", default="INFO")
 

@@ -61,6 +61,19 @@ def executions_visible(actor: Actor) -> RowQuerySet[Execution]:
     return executions.filter(run__agent=actor.agent) if actor.agent else executions
 
 
+def executions_listed(actor: Actor) -> QuerySet[Execution]:
+    """The executions of a list: without their output."""
+    return executions_visible(actor).defer("stdout__data", "stderr__data", "stdin")
+
+
+def output_bytes(execution: Execution, stream: str) -> bytes:
+    """Return a stream of a command as it was kept, or as far as it has come while it runs."""
+    blob = execution.stdout if stream == "stdout" else execution.stderr
+    if blob is not None:
+        return bytes(blob.data)
+    return b"".join(bytes(chunk.data) for chunk in execution.chunks.filter(stream=stream))
+
+
 def sandboxes_visible(actor: Actor) -> RowQuerySet[Sandbox]:
     """The sandboxes an actor may see: their team's, or for an agent its own."""
     sandboxes = Sandbox.objects.filter(team=actor.team).select_related(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ninja import Query, Schema
 from pydantic import AwareDatetime, Field
@@ -131,7 +131,7 @@ class TokenIn(Body):
     expires_at: AwareDatetime | None = None
 
 
-def _token_fields(row: ApiToken) -> dict[str, object]:
+def _token_fields(row: ApiToken) -> dict[str, Any]:
     holder = row.user or row.agent
     return {
         "id": row.ref,

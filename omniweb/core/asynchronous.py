@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from asgiref.sync import SyncToAsync
 from channels.db import database_sync_to_async
 
-
 # Of its own, because the loop's default pool is as small as the machine and also looks up names.
 _POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="database")
 

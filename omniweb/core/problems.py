@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from omniweb.core.errors import InvalidInput, OmniWebError
+from omniweb.core.errors import InvalidInput, NotFound, OmniWebError
 
 MEDIA_TYPE = "application/problem+json"
 API_PREFIXES = ("/api/", "/sandbox/")
@@ -43,3 +43,8 @@ def page_response(request: HttpRequest, error: OmniWebError) -> HttpResponse:
         response["HX-Reswap"] = "beforeend"
         return response
     return render(request, "errors/problem.html", {"error": error}, status=error.status)
+
+
+def nothing_here_view(request: HttpRequest) -> NoReturn:
+    """Answer addresses below the APIs that name nothing."""
+    raise NotFound(f"There is nothing at {request.path}")

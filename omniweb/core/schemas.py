@@ -14,7 +14,7 @@ from omniweb.core.pagination import MAX_PAGE_SIZE, PAGE_SIZE, Page
 def storable(value: Any) -> Any:
     """Return text or JSON as it is; raises ValueError for what PostgreSQL or UTF-8 cannot hold."""
     if isinstance(value, str):
-        if "\0" in value or not value.isascii() and not _is_unicode(value):
+        if "\0" in value or (not value.isascii() and not _is_unicode(value)):
             raise ValueError("text must not contain null characters or half surrogate pairs")
     elif isinstance(value, Mapping):
         for name, item in value.items():

@@ -25,10 +25,11 @@ class PerMinute(BaseThrottle):
         name = f"api:{window}:{self._key(request)}"
         cache.add(name, 0, timeout=2 * WINDOW_SECONDS)
         try:
-            count = cache.incr(name)
+            count: int = cache.incr(name)
         except ValueError:  # dropped by the cache between the two calls
             return True
-        return count <= settings.API_REQUESTS_PER_MINUTE
+        limit: int = settings.API_REQUESTS_PER_MINUTE
+        return count <= limit
 
     def wait(self) -> float | None:
         """Return the seconds until the next window."""

@@ -1,0 +1,214 @@
+"""Policies over the API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ninja import Query, Schema
+from pydantic import Field
+
+from approvals.models import Policy, PolicyVersion
+from approvals.policy.decision import AuthorityRequest, Target
+from approvals.selectors import policies_visible, versions_visible
+from approvals.services.policies import policy_create, version_activate, version_create
+from omniweb.accounts.http import Request
+from omniweb.accounts.operations import Operations
+from omniweb.accounts.permissions import Action, Actor
+from omniweb.core.errors import InvalidInput, NotFound, Problem
+from omniweb.core.pagination import paginate
+from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
+
+router = Operations(tags=["Policies"])
+
+
+class PolicyOut(Schema):
+    """A policy; its documents are its versions."""
+
+    id: str
+    name: str
+    is_builtin: bool
+    active_version: int | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: Policy) -> PolicyOut:
+        """Show a policy."""
+        active = row.active_version
+        return cls(
+            id=row.ref,
+            name=row.name,
+            is_builtin=row.is_builtin,
+            active_version=active.number if active else None,
+            created_at=row.created_at,
+        )
+
+
+class VersionOut(Schema):
+    """A version of a policy, as it was saved."""
+
+    id: str
+    policy: str
+    number: int
+    is_active: bool
+    digest: str
+    note: str
+    created_by: str | None
+    created_at: datetime
+    source: str = Field(description="The document, YAML or JSON, as it was written")
+
+    @classmethod
+    def of(cls, row: PolicyVersion) -> VersionOut:
+        """Show a version."""
+        return cls(
+            id=row.ref,
+            policy=row.policy.ref,
+            number=row.number,
+            is_active=row.policy.active_version_id == row.pk,
+            digest=row.digest,
+            note=row.note,
+            created_by=row.created_by.email if row.created_by else None,
+            created_at=row.created_at,
+            source=row.source,
+        )
+
+
+class VersionIn(Body):
+    """A policy document, YAML or JSON as text."""
+
+    source: Text = Field(max_length=1_000_000)
+    note: Text = Field("", max_length=500)
+    activate: bool = True
+
+
+class PolicyIn(Body):
+    """A new policy with its first version."""
+
+    name: Text
+    source: Text = Field(max_length=1_000_000)
+    note: Text = Field("", max_length=500)
+
+
+@router.operation("GET", "/policies", Listing[PolicyOut], people=Action.VIEW)
+def policies_list_view(request: Request, page: Query[PageQuery]) -> Listing[PolicyOut]:
+    """List the policies of the team."""
+    rows = policies_visible(request.actor)
+    return listing(paginate(rows, page.cursor, page.limit), PolicyOut.of)
+
+
+@router.operation("POST", "/policies", PolicyOut, people=Action.CONFIGURE, status=201, makes=True)
+def policy_create_view(request: Request, body: PolicyIn) -> PolicyOut:
+    """Create a policy; its first version becomes active."""
+    return PolicyOut.of(
+        policy_create(actor=request.actor, name=body.name, source=body.source, note=body.note)
+    )
+
+
+@router.operation("GET", "/policies/{ref}", PolicyOut, people=Action.VIEW)
+def policy_view(request: Request, ref: str) -> PolicyOut:
+    """Get a policy."""
+    return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
+
+
+@router.operation("GET", "/policies/{ref}/versions", Listing[VersionOut], people=Action.VIEW)
+def versions_list_view(request: Request, ref: str, page: Query[PageQuery]) -> Listing[VersionOut]:
+    """List the versions of a policy."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    rows = versions_visible(request.actor).filter(policy=policy)
+    return listing(paginate(rows, page.cursor, page.limit), VersionOut.of)
+
+
+@router.operation(
+    "POST",
+    "/policies/{ref}/versions",
+    VersionOut,
+    people=Action.CONFIGURE,
+    status=201,
+    makes=True,
+)
+def version_create_view(request: Request, ref: str, body: VersionIn) -> VersionOut:
+    """Save a new version of a policy, and by default make it the active one."""
+    version = version_create(
+        actor=request.actor,
+        policy=policies_visible(request.actor).by_ref(ref),
+        source=body.source,
+        note=body.note,
+        activate=body.activate,
+    )
+    return VersionOut.of(versions_visible(request.actor).get(pk=version.pk))
+
+
+@router.operation("GET", "/policies/{ref}/versions/{int:number}", VersionOut, people=Action.VIEW)
+def version_view(request: Request, ref: str, number: int) -> VersionOut:
+    """Get one version of a policy."""
+    return VersionOut.of(_version(request.actor, ref, number))
+
+
+@router.operation(
+    "POST", "/policies/{ref}/versions/{int:number}/activate", PolicyOut, people=Action.CONFIGURE
+)
+def version_activate_view(request: Request, ref: str, number: int) -> PolicyOut:
+    """Make a version the one that new runs are opened under."""
+    version_activate(actor=request.actor, version=_version(request.actor, ref, number))
+    return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
+
+
+def _version(actor: Actor, policy: str, number: int | None = None) -> PolicyVersion:
+    row = policies_visible(actor).by_ref(policy)
+    versions = versions_visible(actor).filter(policy=row)
+    same = {"active_for": row} if number is None else {"number": number}
+    version = versions.filter(**same).first()
+    if version is None:
+        raise NotFound(f"{row.name} has no {'active version' if number is None else 'such version'}")
+    return version
+
+
+class ExplainIn(Body):
+    """One question: a command, or a whole authority request."""
+
+    command: Text | list[Text] | None = Field(
+        None, description="A shell line, or the words of a command"
+    )
+    request: Json | None = None
+    version: int | None = Field(None, description="The active one by default")
+
+
+class Explained(Schema):
+    """What a policy decides, and why."""
+
+    policy: str
+    version: int
+    request: Json
+    decision: Json
+
+
+@router.operation("POST", "/policies/{ref}/explain", Explained, people=Action.VIEW)
+def policy_explain_view(request: Request, ref: str, body: ExplainIn) -> Explained:
+    """Ask a policy one question; nothing happens and nothing is recorded."""
+    if (body.command is None) == (body.request is None):
+        problem = Problem(path="command", message="ask about a command or a request")
+        raise InvalidInput(problems=[problem])
+    version = _version(request.actor, ref, body.version)
+    asked = (
+        _command_request(body.command)
+        if body.command is not None
+        else AuthorityRequest.from_dict(body.request or {})
+    )
+    return Explained(
+        policy=version.policy.name,
+        version=version.number,
+        request=asked.to_dict(),
+        decision=version.compiled().evaluate(asked).to_dict(),
+    )
+
+
+def _command_request(command: str | list[str]) -> AuthorityRequest:
+    argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
+    if not argv or not argv[-1].strip():
+        raise InvalidInput(problems=[Problem(path="command", message="the command is empty")])
+    return AuthorityRequest(
+        capability="process.exec",
+        target=Target(resource=argv[0]),
+        execution_surface="sandbox",
+        risk_level="high",
+        command=argv,
+    )

@@ -1,0 +1,296 @@
+"""Environments, providers and sandboxes over the API."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import Any
+
+from ninja import Query, Schema
+from pydantic import Field
+
+from omniweb.accounts.http import Request
+from omniweb.accounts.operations import Operations
+from omniweb.accounts.permissions import Action
+from omniweb.core.errors import OmniWebError
+from omniweb.core.pagination import paginate
+from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
+from sandboxes.models import Environment, Sandbox, SandboxState
+from sandboxes.providers.registry import check_installed, provider_specs
+from sandboxes.providers.spec import Kind, ProviderSpec
+from sandboxes.selectors import environments_visible, sandboxes_visible
+from sandboxes.services import environments as services
+from sandboxes.services.sandboxes import sandbox_end
+
+router = Operations(tags=["Environments and sandboxes"])
+
+# What stands for a secret option; sent back in a change, the secret stays as it is.
+HIDDEN = "********"
+
+
+class EnvironmentOut(Schema):
+    """A named place to run."""
+
+    id: str
+    name: str
+    provider: str
+    options: Json = Field(description=f"Secret options read `{HIDDEN}`")
+    manifest: Json
+    is_enabled: bool
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: Environment) -> EnvironmentOut:
+        """Show an environment."""
+        secret = _secret_options(row.provider)
+        return cls(
+            id=row.ref,
+            name=row.name,
+            provider=row.provider,
+            options={
+                name: HIDDEN if name in secret and value else value
+                for name, value in row.options.items()
+            },
+            manifest=row.manifest,
+            is_enabled=row.is_enabled,
+            created_at=row.created_at,
+        )
+
+
+class EnvironmentIn(Body):
+    """A new environment; refused when its provider cannot keep it."""
+
+    name: Text
+    provider: Text
+    options: Json = Field(default_factory=dict)
+    manifest: Json = Field(default_factory=dict)
+
+
+class EnvironmentChange(Body):
+    """What to change; what is not given stays."""
+
+    options: Json | None = None
+    manifest: Json | None = None
+    is_enabled: bool | None = None
+
+
+def _secret_options(provider: str) -> set[str]:
+    specs = [spec for spec in provider_specs() if spec.name == provider]
+    # A header may hold a token, too.
+    kinds = (Kind.SECRET, Kind.HEADERS)
+    return {option.name for spec in specs for option in spec.options if option.kind in kinds}
+
+
+@router.operation("GET", "/environments", Listing[EnvironmentOut], people=Action.VIEW)
+def environments_list_view(request: Request, page: Query[PageQuery]) -> Listing[EnvironmentOut]:
+    """List the environments of the team."""
+    rows = environments_visible(request.actor)
+    return listing(paginate(rows, page.cursor, page.limit), EnvironmentOut.of)
+
+
+@router.operation(
+    "POST", "/environments", EnvironmentOut, people=Action.CONFIGURE, status=201, makes=True
+)
+def environment_create_view(request: Request, body: EnvironmentIn) -> EnvironmentOut:
+    """Create an environment."""
+    return EnvironmentOut.of(
+        services.environment_create(
+            actor=request.actor,
+            name=body.name,
+            provider=body.provider,
+            options=body.options,
+            manifest=body.manifest,
+        )
+    )
+
+
+@router.operation("GET", "/environments/{ref}", EnvironmentOut, people=Action.VIEW)
+def environment_view(request: Request, ref: str) -> EnvironmentOut:
+    """Get an environment."""
+    return EnvironmentOut.of(environments_visible(request.actor).by_ref(ref))
+
+
+@router.operation("PATCH", "/environments/{ref}", EnvironmentOut, people=Action.CONFIGURE)
+def environment_update_view(request: Request, ref: str, body: EnvironmentChange) -> EnvironmentOut:
+    """Change an environment, or turn it on or off; runs that are open keep theirs."""
+    actor = request.actor
+    row = environments_visible(actor).by_ref(ref)
+    if body.options is not None or body.manifest is not None:
+        services.environment_update(
+            actor=actor,
+            environment=row,
+            options=row.options if body.options is None else _revealed(row, body.options),
+            manifest=row.manifest if body.manifest is None else body.manifest,
+        )
+    if body.is_enabled is not None and body.is_enabled != row.is_enabled:
+        services.environment_switch(actor=actor, environment=row, is_enabled=body.is_enabled)
+    return EnvironmentOut.of(row)
+
+
+def _revealed(row: Environment, options: dict[str, Any]) -> dict[str, Any]:
+    secret = _secret_options(row.provider)
+    return {
+        name: row.options.get(name) if name in secret and value == HIDDEN else value
+        for name, value in options.items()
+    }
+
+
+class OptionOut(Schema):
+    """One option of a provider."""
+
+    name: str
+    kind: str
+    default: Any
+    required: bool
+    choices: list[str]
+    help: str
+
+
+class NetworkOut(Schema):
+    """What a provider keeps of a network policy."""
+
+    deny: str
+    allow: str
+    allowed_hosts: str
+    checked_inside: str
+
+
+class ProviderOut(Schema):
+    """What a provider promises and takes, and whether it can be used here."""
+
+    name: str
+    label: str
+    summary: str
+    runs_where: str
+    runs_as: str
+    is_installed: bool
+    missing: str = Field(description="What to do to install it")
+    credentials: list[str] = Field(description="Variables its credentials are read from")
+    credentials_note: str
+    credentials_set: list[str] = Field(description="Which of them are set here")
+    network: NetworkOut
+    enforces: list[str] | None = Field(description="null: it is taken at its word")
+    can: list[str]
+    supports_execution: bool
+    supports_required_sandbox: bool
+    options: list[OptionOut]
+
+    @classmethod
+    def of(cls, spec: ProviderSpec) -> ProviderOut:
+        """Show a provider as it stands on this machine."""
+        missing = _missing(spec)
+        return cls(
+            name=spec.name,
+            label=spec.label,
+            summary=spec.summary,
+            runs_where=spec.runs_where,
+            runs_as=spec.runs_as,
+            is_installed=not missing,
+            missing=missing,
+            credentials=list(spec.credentials),
+            credentials_note=spec.credentials_note,
+            credentials_set=[name for name in spec.credentials if os.environ.get(name)],
+            network=NetworkOut(
+                deny=spec.network.deny,
+                allow=spec.network.allow,
+                allowed_hosts=spec.network.allowed_hosts,
+                checked_inside=spec.network.checked_inside,
+            ),
+            enforces=None if spec.enforces is None else sorted(map(str, spec.enforces)),
+            can=sorted(map(str, spec.can)),
+            supports_execution=spec.supports_execution,
+            supports_required_sandbox=spec.supports_required_sandbox,
+            options=[
+                OptionOut(
+                    name=option.name,
+                    kind=option.kind.value,
+                    default=option.default,
+                    required=option.required,
+                    choices=list(option.choices),
+                    help=option.help,
+                )
+                for option in spec.options
+            ],
+        )
+
+
+def _missing(spec: ProviderSpec) -> str:
+    try:
+        check_installed(spec.name)
+    except OmniWebError as error:
+        return error.detail
+    return ""
+
+
+class Providers(Schema):
+    """Every provider there is."""
+
+    items: list[ProviderOut]
+
+
+@router.operation("GET", "/providers", Providers, people=Action.VIEW)
+def providers_list_view(request: Request) -> Providers:
+    """List all providers: what each promises, takes and needs."""
+    return Providers(items=[ProviderOut.of(spec) for spec in provider_specs()])
+
+
+class SandboxOut(Schema):
+    """A sandbox, live or past."""
+
+    id: str
+    run: str
+    agent: str
+    agent_name: str
+    environment: str
+    provider: str
+    state: SandboxState
+    reason: str
+    created_at: datetime
+    ready_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, row: Sandbox) -> SandboxOut:
+        """Show a sandbox."""
+        return cls(
+            id=row.ref,
+            run=row.run.ref,
+            agent=row.run.agent.ref,
+            agent_name=row.run.agent.name,
+            environment=row.run.environment.name,
+            provider=row.provider,
+            state=SandboxState(row.state),
+            reason=row.reason,
+            created_at=row.created_at,
+            ready_at=row.ready_at,
+            ended_at=row.ended_at,
+        )
+
+
+class SandboxFilter(PageQuery):
+    """Which sandboxes to list."""
+
+    state: SandboxState | None = None
+
+
+@router.operation("GET", "/sandboxes", Listing[SandboxOut], people=Action.VIEW, agents=True)
+def sandboxes_list_view(request: Request, page: Query[SandboxFilter]) -> Listing[SandboxOut]:
+    """List sandboxes; an agent sees those of its own runs."""
+    rows = sandboxes_visible(request.actor)
+    if page.state:
+        rows = rows.filter(state=page.state)
+    return listing(paginate(rows, page.cursor, page.limit), SandboxOut.of)
+
+
+@router.operation("GET", "/sandboxes/{ref}", SandboxOut, people=Action.VIEW, agents=True)
+def sandbox_view(request: Request, ref: str) -> SandboxOut:
+    """Get a sandbox."""
+    return SandboxOut.of(sandboxes_visible(request.actor).by_ref(ref))
+
+
+@router.operation("POST", "/sandboxes/{ref}/end", SandboxOut, people=Action.RUN_END)
+def sandbox_end_view(request: Request, ref: str) -> SandboxOut:
+    """End a sandbox: what runs in it is stopped; its run's next command gets a new one."""
+    row = sandboxes_visible(request.actor).by_ref(ref)
+    sandbox_end(actor=request.actor, sandbox=row)
+    return SandboxOut.of(row)
