@@ -28,9 +28,7 @@ MAX_KEY_LENGTH = 200
 KEPT_FOR = timedelta(hours=24)
 
 
-def answer_once(
-    request: HttpRequest, holder: str, act: Callable[[], HttpResponse]
-) -> HttpResponse:
+def answer_once(request: HttpRequest, holder: str, act: Callable[[], HttpResponse]) -> HttpResponse:
     """Return what `act` answers, or what it answered when this holder sent the same key before.
 
     `act` may raise errors of the tree; those below 500 are kept as answers, too. Raises KeyReused

@@ -93,9 +93,7 @@ class Subscription:
 
 
 @asynccontextmanager
-async def subscribe(
-    kind: str, key: UUID, *more: tuple[str, UUID]
-) -> AsyncIterator[Subscription]:
+async def subscribe(kind: str, key: UUID, *more: tuple[str, UUID]) -> AsyncIterator[Subscription]:
     """Listen to one or more topics; for code that has already checked who asks."""
     layer = get_channel_layer()
     channel = await layer.new_channel()
