@@ -12,7 +12,6 @@ import uuid
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
 
 from approvals.models import Request, RequestState
 from approvals.services.requests import request_spend
@@ -28,7 +27,7 @@ from sandboxes.output import Output
 from sandboxes.providers.base import Command, CommandResult
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_lost
-from trajectories.services import step_append
+from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
 logger = logging.getLogger(__name__)
@@ -41,8 +40,7 @@ def execution_run(*, execution: Execution) -> None:
         return
     sandbox = sandbox_current(run)
     if sandbox is None:
-        with transaction.atomic():
-            sandbox_intend(run=run)
+        sandbox_intend(run=run)
         return
     if sandbox.state != SandboxState.READY:
         return  # whoever makes it ready rings again
@@ -53,7 +51,7 @@ def execution_run(*, execution: Execution) -> None:
 
 def _claim(execution: Execution, sandbox: Sandbox) -> bool:
     """Take the command, and spend its approval for exactly what was approved."""
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         if not transition(
             execution,
             ExecutionState.STARTING,
@@ -90,9 +88,7 @@ def _perform(execution: Execution, sandbox: Sandbox) -> None:
         if not _started(execution, sandbox):
             return
         with output.pulse() as cancelled:
-            result = live.execute(
-                _command(execution), on_output=output.add, cancelled=cancelled
-            )
+            result = live.execute(_command(execution), on_output=output.add, cancelled=cancelled)
     except SandboxLost as error:
         sandbox_lost(sandbox=sandbox, reason=error.detail)
         reason = f"{error.detail}; the command may have run in part"
@@ -121,7 +117,7 @@ def _command(execution: Execution) -> Command:
 
 def _started(execution: Execution, sandbox: Sandbox) -> bool:
     """Commit that the command is about to be handed over; False when the claim was taken away."""
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         if not transition(
             execution,
             ExecutionState.RUNNING,
@@ -185,7 +181,7 @@ def _settle(
     result: CommandResult | None = None,
 ) -> None:
     """Record how the command ended: output, result and state in one transaction."""
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         kept = output.close()
         moved = transition(
             execution,

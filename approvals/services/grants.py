@@ -17,8 +17,6 @@ def grant_revoke(*, actor: Actor, grant: Grant) -> bool:
     with transaction.atomic():
         ended = Grant.objects.filter(pk=grant.pk, revoked_at__isnull=True).update(revoked_at=now())
         if ended:
-            audit_write(
-                actor=actor, act="grant.revoke", subject=grant, request=grant.request.ref
-            )
+            audit_write(actor=actor, act="grant.revoke", subject=grant, request=grant.request.ref)
             publish("inbox", grant.team_id)
     return bool(ended)

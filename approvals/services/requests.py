@@ -17,7 +17,7 @@ from approvals.signals import request_decided
 from omniweb.core.clock import now
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
-from trajectories.services import step_append
+from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
 RISKS = ("low", "medium", "high", "critical")
@@ -132,7 +132,7 @@ def request_end(
     Returns False when someone else ended it first.
     """
     moment = now()
-    with transaction.atomic():
+    with trajectory_held(request.trajectory_id):
         if not transition(
             request, state, source=["open"], decided_at=moment, reason=reason, **changes
         ):

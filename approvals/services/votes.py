@@ -12,7 +12,7 @@ from omniweb.accounts.permissions import Actor
 from omniweb.core.audit import audit_write
 from omniweb.core.errors import AlreadyDecided, InvalidInput, NotPermitted, Problem, Stale
 from omniweb.core.realtime import publish
-from trajectories.services import step_append
+from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
 MAX_REASON = 4000
@@ -38,9 +38,9 @@ def vote_cast(
     if refusal or voter is None:
         raise NotPermitted(refusal or "Only a person may decide")
     _check_input(request, verdict, scope, reason)
-    with transaction.atomic():
-        # Excludes the other voters of this request until this vote has been counted.
-        request = _locked(request)
+    # Excludes the other voters of this request until this vote has been counted.
+    with trajectory_held(request.trajectory_id):
+        request = _fresh(request)
         if request.state != RequestState.OPEN:
             raise AlreadyDecided(decided_sentence(request))
         if review_token != request.review_token:
@@ -71,9 +71,9 @@ def _check_input(request: Request, verdict: Verdict, scope: Scope, reason: str) 
         raise InvalidInput(problems=[problem])
 
 
-def _locked(request: Request) -> Request:
-    rows = Request.objects.select_for_update(of=["self"])
-    return rows.select_related("trajectory", "agent", "owner", "decided_by").get(pk=request.pk)
+def _fresh(request: Request) -> Request:
+    rows = Request.objects.select_related("trajectory", "agent", "owner", "decided_by")
+    return rows.get(pk=request.pk)
 
 
 def _vote_record(actor: Actor, vote: Vote) -> None:

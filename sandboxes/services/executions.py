@@ -6,8 +6,6 @@ import posixpath
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
-
 from approvals.models import Decision, Request, RequestState
 from approvals.policy.decision import AuthorityRequest, Target
 from approvals.services.decisions import authority_decide
@@ -24,6 +22,7 @@ from sandboxes.models.execution import SETTLED
 from sandboxes.providers.base import Command
 from sandboxes.providers.registry import provider_spec
 from sandboxes.services.runs import asking_for, refusal_words, run_settle
+from trajectories.services import trajectory_held
 
 DEFAULT_TIME_LIMIT_SECONDS = 60
 
@@ -41,7 +40,7 @@ def execution_ask(
         raise Conflict(run.reason or f"The run is {run.state}; open a new one")
     if not provider_spec(run.provider).supports_execution:
         raise SandboxUnsupported(f"The environment {run.environment} runs no commands")
-    with transaction.atomic():
+    with trajectory_held(run.trajectory_id):
         execution = _unsaved(run, command)
         execution.waiter_until = waiter_until
         execution.save(force_insert=True)
@@ -111,7 +110,7 @@ def _act(execution: Execution, decision: Decision) -> None:
 def execution_queue(*, execution: Execution, decision: Decision | None = None) -> bool:
     """Hand a command over to the workers; False when it is no longer waiting for that."""
     changes: dict[str, Any] = {"decision": decision} if decision else {}
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         if not transition(execution, ExecutionState.QUEUED, queued_at=now(), **changes):
             return False
         enqueue("sandboxes.execution_run", execution=execution.ref)
@@ -147,7 +146,7 @@ def execution_cancel(*, actor: Actor, execution: Execution) -> bool:
     if not (actor.agent and actor.agent.pk == execution.run.agent_id):
         actor.require(Action.RUN_END)
     reason = f"Cancelled by {actor.label}"
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         if execution.request and execution.request.state == RequestState.OPEN:
             request_withdraw(request=execution.request, reason=reason)
         waiting = transition(

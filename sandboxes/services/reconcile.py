@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 
 from omniweb.accounts.permissions import system
@@ -38,6 +37,7 @@ from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
 from sandboxes.services.runs import run_end
 from sandboxes.services.sandboxes import sandbox_lost, sandbox_terminate
+from trajectories.services import trajectory_held
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _executions_lost(lapsed: Q) -> None:
 
 
 def _execution_unknown(execution: Execution) -> None:
-    with transaction.atomic():
+    with trajectory_held(execution.run.trajectory_id):
         if not transition(
             execution,
             ExecutionState.UNKNOWN,

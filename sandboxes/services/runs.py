@@ -15,7 +15,13 @@ from omniweb.accounts.models import AgentIdentity
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.audit import audit_write
 from omniweb.core.clock import now
-from omniweb.core.errors import Conflict, InvalidInput, NotPermitted, PolicyDenied, SandboxUnsupported
+from omniweb.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotPermitted,
+    PolicyDenied,
+    SandboxUnsupported,
+)
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
@@ -30,7 +36,12 @@ from sandboxes.providers.registry import (
 )
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_terminate
-from trajectories.services import step_append, trajectory_open, trajectory_seal
+from trajectories.services import (
+    step_append,
+    trajectory_held,
+    trajectory_open,
+    trajectory_seal,
+)
 from trajectories.steps import StepKind
 
 MAX_TITLE = 200
@@ -150,9 +161,7 @@ def _decide(run: Run, manifest: Manifest) -> Exception | None:
     return None
 
 
-def asking_for(
-    run: Run, subject: uuid.UUID, env: Mapping[str, str] | None = None
-) -> Asking:
+def asking_for(run: Run, subject: uuid.UUID, env: Mapping[str, str] | None = None) -> Asking:
     """Return who asks when something in a run is to be decided."""
     return Asking(
         agent=run.agent,
@@ -178,7 +187,7 @@ def decision_facts(decision: Decision) -> dict[str, Any]:
 
 def run_clear(*, run: Run) -> None:
     """Let a run begin: everything its manifest asks for is allowed."""
-    with transaction.atomic():
+    with trajectory_held(run.trajectory_id):
         moved = transition(run, RunState.ACTIVE, source=["opening", "waiting"], cleared_at=now())
         if moved and provider_spec(run.provider).supports_execution:
             sandbox_intend(run=run)
@@ -188,7 +197,7 @@ def run_clear(*, run: Run) -> None:
 
 def run_refuse(*, run: Run, reason: str, state: str = ExecutionState.REJECTED) -> None:
     """End a run that may not begin, and with it every command that waited for it."""
-    with transaction.atomic():
+    with trajectory_held(run.trajectory_id):
         if not transition(run, RunState.REFUSED, reason=reason, ended_at=now()):
             return
         for execution in run.executions.filter(state__in=["queued", "waiting"]):
@@ -249,7 +258,7 @@ def run_end(*, actor: Actor, run: Run, outcome: RunState, reason: str = "") -> b
     """
     if not (actor.agent and actor.agent.pk == run.agent_id):
         actor.require(Action.RUN_END)
-    with transaction.atomic():
+    with trajectory_held(run.trajectory_id):
         if not transition(
             run,
             RunState.FINISHING,
@@ -291,7 +300,7 @@ def run_finish(*, run: Run) -> None:
     if sandbox is not None and not sandbox_terminate(sandbox=sandbox, reason="The run has ended"):
         return
     outcome = RunState(run.outcome or RunState.SUCCEEDED)
-    with transaction.atomic():
+    with trajectory_held(run.trajectory_id):
         if transition(run, outcome, ended_at=now()):
             _tell_end(run, run.reason)
 
