@@ -51,7 +51,7 @@ def _context(request: Request) -> dict[str, Any]:
         entries = entries.filter(act=act)
     found = paginate(entries, request.GET.get("cursor"))
     return {
-        "entries": [(entry, _page_of(entry.subject)) for entry in found.items],
+        "entries": [(entry, _page_of(entry.subject), _details(entry)) for entry in found.items],
         "next_cursor": found.next_cursor,
         "acts": acts,
         "chosen": {"actor": who, "act": act},
@@ -63,6 +63,15 @@ def _context(request: Request) -> dict[str, Any]:
 def _page_of(subject: str) -> str:
     name = PAGE_OF.get(subject.partition("_")[0])
     return reverse(name, args=[subject]) if name else ""
+
+
+def _details(entry: AuditEntry) -> list[tuple[str, str]]:
+    words = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in entry.detail.items()
+        if value not in (None, "", [], {})
+    }
+    return [(name.replace("_", " "), text) for name, text in words.items()]
 
 
 @dataclass(frozen=True, kw_only=True)

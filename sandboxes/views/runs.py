@@ -39,9 +39,7 @@ def runs_view(request: Request) -> HttpResponse:
     chosen = {name: request.GET.get(name, "").strip() for name in FILTERS}
     found = paginate(runs_found(request.actor, **chosen), request.GET.get("cursor"))
     context = {
-        "runs": [
-            {"run": run, "place": place_of(run), "lasted": lasted(run)} for run in found.items
-        ],
+        "runs": [_row(run) for run in found.items],
         "next_cursor": found.next_cursor,
         "chosen": chosen,
         "is_filtered": any(chosen.values()),
@@ -50,6 +48,16 @@ def runs_view(request: Request) -> HttpResponse:
         "providers": [spec.name for spec in provider_specs()],
     }
     return page(request, "sandboxes/runs.html", context)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    tally = run.trajectory.tally
+    return {
+        "run": run,
+        "place": place_of(run),
+        "lasted": lasted(run),
+        "decisions": tally.allowed + tally.asked + tally.denied,
+    }
 
 
 @require_GET
