@@ -1,0 +1,24 @@
+"""The documentation is whole: what exists is described."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import omniweb.settings
+
+DOCS = Path(omniweb.settings.BASE_DIR) / "docs"
+
+
+def test_every_setting_is_described_and_every_described_one_exists() -> None:
+    source = Path(omniweb.settings.__file__).read_text()
+    read = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', source))
+    read |= set(re.findall(r'"([A-Z]+_URL)"', source))
+    described = set(re.findall(r"^\| `([A-Z_]+)`", (DOCS / "settings.md").read_text(), re.M))
+    assert read == described
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
