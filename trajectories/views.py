@@ -21,10 +21,11 @@ from trajectories.viewer.presenters import MAX_WINDOWS, window
 @require_GET
 @door(Action.VIEW)
 def steps_view(request: Request, ref: str) -> HttpResponse:
-    """One more window of steps, or the same again."""
+    """The window of steps that starts `from` a seq: one more, or the same again."""
     trajectory = trajectory_named(request.actor, ref)
     windows = min(max(_number(request, "windows") or 1, 1), MAX_WINDOWS)
-    context = window(trajectory, at=_number(request, "at"), windows=windows)
+    start = _number(request, "from") or 1
+    context = window(trajectory, start=start, windows=windows)
     return render(request, "trajectories/steps.html", context)
 
 

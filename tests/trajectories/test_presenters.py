@@ -217,9 +217,18 @@ def test_a_command_across_windows_is_shown_where_it_was_asked_for(trajectory: Tr
     found = window(trajectory, at=ended)
     assert found["first"] == 1
     assert [c.word for c in commands_of(found)] == ["exit 0"]
-    second = window(trajectory, at=WINDOW + 1)
+    second = window(trajectory, start=WINDOW + 1)
     assert commands_of(second) == []
     assert second["turns"][0].title == "Turn 2, continued"
+
+
+def test_the_way_on_never_leads_back(trajectory: Trajectory) -> None:
+    notes(trajectory, [str(number) for number in range(WINDOW - 3)])
+    Command(trajectory, "sleep 9").started().ended(b"done\n")
+    said(trajectory, "Next")
+    first = window(trajectory, at=1)
+    assert (first["later"], first["later_at"]) == (WINDOW + 1, WINDOW + 3)
+    assert window(trajectory, at=first["later_at"])["first"] == WINDOW + 1
 
 
 def commands_of(context: dict[str, object]) -> list[ExecutionView]:
@@ -233,7 +242,7 @@ def test_a_window_takes_as_many_queries_for_many_commands_as_for_one(
 ) -> None:
     for number in range(30):
         Command(trajectory, f"echo {number}").run(f"{number}\n".encode())
-    with django_assert_max_num_queries(4):  # type: ignore[operator]  # a fixture of pytest-django
+    with django_assert_max_num_queries(5):  # type: ignore[operator]  # a fixture of pytest-django
         window(trajectory, at=1)
 
 

@@ -9,6 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from omniweb.accounts.models import Team
+from sandboxes.services.runs import run_open
+from tests.people import People
 from tests.trajectories.build import notes, record
 from trajectories.models import Trajectory
 
@@ -43,6 +45,15 @@ def test_a_broken_record_is_named_and_ends_with_one(trajectory: Trajectory, team
     assert (found["ok"], found["trajectories"]) == (False, 2)
     assert found["broken"][0]["trajectory"] == trajectory.ref
     assert run(sound.ref)[0] == 0
+
+
+def test_a_run_is_as_good_a_name_as_its_record(people: People) -> None:
+    run_row = run_open(actor=people.agent, title="flaky checkout test")
+    code, text = run(run_row.ref)
+    assert code == 0
+    assert text.startswith("1 trajectories")
+    run_row.trajectory.steps.filter(seq=1).update(actor="outsider@example.org")
+    assert run(run_row.ref)[0] == 1
 
 
 def test_an_unknown_reference_is_refused(trajectory: Trajectory) -> None:

@@ -46,11 +46,11 @@ def test_a_blob_is_a_download_no_browser_interprets(people: People, shown: Traje
 def test_a_window_is_a_fragment(people: People, shown: Trajectory) -> None:
     notes(shown, [str(number) for number in range(150)])
     url = reverse("trajectory_steps", args=[shown.ref])
-    first = browser_for(people.viewer).get(url, {"at": "1"}).text
+    first = browser_for(people.viewer).get(url, {"from": "1"}).text
     assert 'id="w1"' in first
-    assert "at=101" in first
+    assert "from=101" in first
     assert 'hx-trigger="revealed"' in first
-    last = browser_for(people.viewer).get(url, {"at": "101", "windows": "2"}).text
+    last = browser_for(people.viewer).get(url, {"from": "101", "windows": "2"}).text
     assert 'id="w101"' in last
     assert f'data-live="trajectory:{shown.ref}"' in last
     assert "Earlier" not in last

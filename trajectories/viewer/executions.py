@@ -41,7 +41,6 @@ _ENDED = {
 _UNFINISHED = frozenset({"waiting", "queued", "running"})
 # The bytes of a UTF-8 character after its first.
 _CONTINUATION = bytes(range(0x80, 0xC0))
-_PLAIN_WORD = {"good": "g", "bad": "r", "wait": "y"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +95,7 @@ class ExecutionView:
     @property
     def word_style(self) -> str:
         """The class of the word."""
-        return _PLAIN_WORD.get(self.tone, "")
+        return "" if self.tone == "plain" else self.tone
 
 
 def execution_view(steps: Sequence[Step], excerpts: Mapping[str, Excerpt]) -> ExecutionView:

@@ -12,12 +12,12 @@ from omniweb.core.templatetags.ui import duration, duration_ms, size_words
 from trajectories.models import Step
 from trajectories.steps import StepKind
 
-# How a phrase is drawn: muted words, code, or a state's colour (g good, y waiting, r bad).
-MUTED, CODE, GOOD, WAIT, BAD = "muted", "code", "g", "y", "r"
+# How a phrase is drawn: muted words, code, or the colour of a state.
+MUTED, CODE, GOOD, WAIT, BAD = "muted", "code", "good", "wait", "bad"
 
 _EFFECTS = {"allow": ("Allowed", GOOD), "ask": ("Asked", WAIT), "deny": ("Denied", BAD)}
 _SCOPES = {"once": "once", "run": "for this run"}
-_TONES = {"good": GOOD, "wait": WAIT, "bad": BAD}
+_TONES = {tone: tone for tone in ("good", "wait", "bad", "unsure", "busy")}
 
 Data = Mapping[str, Any]
 

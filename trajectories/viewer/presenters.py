@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from trajectories.commands import is_command
@@ -43,28 +44,32 @@ class TurnView:
         return f"{words}, continued" if self.is_continued else words
 
 
-def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -> dict[str, Any]:
+def window(
+    trajectory: Trajectory, *, at: int | None = None, start: int | None = None, windows: int = 1
+) -> dict[str, Any]:
     """Return the context of `trajectories/steps.html`: the window of 100 steps around step `at`.
 
     Without `at`, a sealed trajectory is shown from its beginning and a growing one at its end.
-    An `at` beyond the end shows the end. `windows` counts those on the page already.
+    An `at` beyond the end shows the end. `start` asks for the window that begins there, `windows`
+    counts those on the page already; both are for the pieces a page fetches as it is read.
 
     The keys:
 
     * `trajectory`: the Trajectory; `raw_url`: where its windows and `/<seq>.json` steps are
     * `turns`: list of TurnView; its items are Line or ExecutionView (which has `command`)
     * `first`, `last`: the first and last seq the window may hold; `at`: as given
-    * `earlier`, `later`: a seq in the window before and after this one, or None
+    * `earlier`: a seq before this window, `later`: where the next window starts; or None
+    * `later_at`: a step to ask for by `at` to get what comes after this window, or None
     * `is_first`: whether this window is the first on the page; `windows`: which one it is
     * `is_live`: whether it must be fetched again when the topic `trajectory:trj_…` changes
     * `grows_by_itself`: whether the next window may be added when the reader comes near
     """
-    first = _start(trajectory, at)
+    first = _aligned(start) if start else _start(trajectory, at)
     last = first + WINDOW - 1
     steps = steps_range(trajectory, start=first, limit=WINDOW)
     turns, is_unfinished = _turns(trajectory, steps)
-    if turns and first > 1 and steps[0].seq > 1:
-        turns[0].is_continued = _turn_before(trajectory, first) == turns[0].number
+    if turns and first > 1:
+        turns[0].is_continued = step_at(trajectory, first - 1).turn == turns[0].number
     is_last = last >= trajectory.head_seq
     return {
         "trajectory": trajectory,
@@ -75,6 +80,7 @@ def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -
         "at": at,
         "earlier": first - 1 if first > 1 else None,
         "later": None if is_last else last + 1,
+        "later_at": None if is_last else _shown_after(trajectory, last),
         "is_first": windows == 1,
         "windows": windows,
         "is_live": trajectory.sealed_at is None and (is_last or is_unfinished),
@@ -82,8 +88,12 @@ def window(trajectory: Trajectory, *, at: int | None = None, windows: int = 1) -
     }
 
 
+def _aligned(seq: int) -> int:
+    """Return where the window with a step starts: at 1, 101, 201, …, so that none overlap."""
+    return (max(seq, 1) - 1) // WINDOW * WINDOW + 1
+
+
 def _start(trajectory: Trajectory, at: int | None) -> int:
-    """Return the first seq of the window; windows start at 1, 101, 201, … so that they never overlap."""
     head = max(trajectory.head_seq, 1)
     if at is None:
         at = 1 if trajectory.sealed_at else head
@@ -93,11 +103,16 @@ def _start(trajectory: Trajectory, at: int | None) -> int:
         # What belongs to a command is shown where the command was asked for.
         group = steps_about(trajectory, [step.about])
         at = group[0].seq if is_command(group) else at
-    return (at - 1) // WINDOW * WINDOW + 1
+    return _aligned(at)
 
 
-def _turn_before(trajectory: Trajectory, first: int) -> int:
-    return step_at(trajectory, first - 1).turn
+def _shown_after(trajectory: Trajectory, last: int) -> int:
+    """Return the first step after a window that is not shown in it, or before it, with a command."""
+    steps = Step.objects.filter(trajectory=trajectory)
+    begun = steps.filter(about=OuterRef("about"), seq__lte=last)
+    after = steps.filter(seq__gt=last).exclude(Exists(begun)).order_by("seq")
+    found: int | None = after.values_list("seq", flat=True).first()
+    return found or last + 1
 
 
 def _turns(trajectory: Trajectory, steps: Sequence[Step]) -> tuple[list[TurnView], bool]:
