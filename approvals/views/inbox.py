@@ -20,7 +20,7 @@ from approvals.selectors import inbox, inbox_count, requests_visible
 from approvals.services.votes import vote_cast
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
-from omniweb.core.errors import AlreadyDecided, InvalidInput, NotPermitted, Problem, Stale
+from omniweb.core.errors import AlreadyDecided, InvalidInput, Problem, Stale
 from omniweb.core.htmx import page
 
 TEMPLATE = "approvals/inbox.html"
@@ -62,15 +62,18 @@ def inbox_count_view(request: Request) -> HttpResponse:
 @require_POST
 @door(Action.VIEW)
 def decide_view(request: Request, ref: str) -> HttpResponse:
-    """Cast a vote and go on to the next request; if it cannot count, say why and show the card."""
+    """Cast a vote and go on to the next request; when it comes too late, say so and show the card.
+
+    Raises NotPermitted with the reason the card shows beside its buttons.
+    """
     asked = requests_visible(request.actor).by_ref(ref)
     following = _following(request, asked)
     try:
         vote = _vote(request, asked)
-    except (AlreadyDecided, Stale, NotPermitted) as error:
+    except (AlreadyDecided, Stale) as error:
         again = requests_visible(request.actor).by_ref(ref)
-        return _answer(request, again, (error.detail, "warning"), status=error.status)
-    return _answer(request, following, (_said(vote), "success"))
+        return _answer(request, again, error.detail, is_late=True)
+    return _answer(request, following, _said(vote))
 
 
 def _vote(request: Request, asked: Asked) -> Vote:
@@ -115,24 +118,20 @@ def _following(request: Request, asked: Asked) -> Asked | None:
 
 
 def _answer(
-    request: Request, asked: Asked | None, said: tuple[str, str], *, status: int = 200
+    request: Request, asked: Asked | None, text: str, *, is_late: bool = False
 ) -> HttpResponse:
     """Show a request after a vote: the panes for htmx, a redirect otherwise."""
     kind = _kind(request)
     url = reverse("request", args=[asked.ref]) if asked else reverse("inbox")
     url += f"?{urlencode({'kind': kind})}" if kind else ""
-    text, tone = said
     if not request.htmx:
-        add = messages.success if tone == "success" else messages.warning
-        add(request, text)
+        (messages.warning if is_late else messages.success)(request, text)
         return HttpResponseRedirect(url)
     context = _context(request, queue_of(request.actor, kind=kind), asked) | {"focus_queue": True}
-    response = render(request, f"{TEMPLATE}#panes", context, status=status)
-    response["HX-Retarget"] = "#inbox"
-    response["HX-Reswap"] = "outerMorph"
+    response = render(request, f"{TEMPLATE}#panes", context)
     response["HX-Push-Url"] = url
-    tones = {"success": "good", "warning": "wait"}
-    response["HX-Trigger"] = json.dumps({"toast": {"text": text, "tone": tones[tone]}})
+    tone = "wait" if is_late else "good"
+    response["HX-Trigger"] = json.dumps({"toast": {"text": text, "tone": tone}})
     return response
 
 
