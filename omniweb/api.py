@@ -8,7 +8,6 @@ from ninja import NinjaAPI
 
 from approvals.api import routers as approvals_routers
 from omniweb.accounts.api import router as accounts_router
-from omniweb.accounts.auth import TokenAuth
 from omniweb.accounts.operations import token_digest
 from omniweb.core.api_docs import DocsPage
 from omniweb.core.api_errors import handlers_install
@@ -30,7 +29,6 @@ def _api(title: str, namespace: str, **options: Any) -> NinjaAPI:
         title=title,
         version="1",
         urls_namespace=namespace,
-        auth=TokenAuth(),
         throttle=[PerMinute(token_digest)],
         docs=DocsPage(),
         **options,

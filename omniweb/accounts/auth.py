@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import timedelta
-from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest
-from ninja.security import HttpBearer
 
 from omniweb.accounts.models import ApiToken, Membership, Role, User
 from omniweb.accounts.permissions import Actor, Scope
@@ -84,13 +82,3 @@ def actor_for_request(request: HttpRequest) -> Actor | None:
     if not isinstance(user, User):
         return None
     return actor_for_user(user, request.session.get("team"))
-
-
-class TokenAuth(HttpBearer):
-    """Bearer tokens for the API; the session of a browser counts for nothing here."""
-
-    def authenticate(self, request: HttpRequest, token: str) -> Any:
-        """Return the actor and put it on the request."""
-        actor = actor_for_token(token)
-        request.actor = actor  # type: ignore[attr-defined]  # see core/htmx.py Request
-        return actor

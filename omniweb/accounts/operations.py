@@ -11,13 +11,13 @@ from typing import Any, cast
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Schema
-from ninja.constants import NOT_SET
 from ninja.security import HttpBearer
 
 from omniweb.accounts.auth import actor_for_token
 from omniweb.accounts.http import Request
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.asynchronous import in_thread, thread_release
+from omniweb.core.errors import NotPermitted
 from omniweb.core.idempotency import HEADER, answer_once
 from omniweb.core.schemas import ProblemDocument
 
@@ -42,13 +42,40 @@ _WAIT_PARAMETER = {
 }
 
 
-class AsyncTokenAuth(HttpBearer):
-    """Bearer tokens where nothing may block: as TokenAuth, without keeping a thread."""
+class _Gate:
+    """Who may use an operation; asked before anything else of the request is looked at."""
+
+    def __init__(self, people: Action | None, agents: bool) -> None:
+        super().__init__()
+        self.people = people
+        self.agents = agents
+
+    def admit(self, request: HttpRequest, actor: Actor) -> Actor:
+        """Put the actor on the request; raises NotPermitted."""
+        if actor.agent and self.agents:
+            actor.require(Action.RUN)
+        elif self.people is None:
+            raise NotPermitted(f"This is for agents; {actor.label} is a person")
+        else:
+            actor.require(self.people)
+        request.actor = actor  # type: ignore[attr-defined]  # see accounts/http.py Request
+        return actor
+
+
+class Bearer(_Gate, HttpBearer):
+    """Bearer tokens of those who may use an operation; a browser's session counts for nothing."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Actor:
+        """Return the actor; raises NotAuthenticated and NotPermitted."""
+        return self.admit(request, actor_for_token(token))
+
+
+class AsyncBearer(_Gate, HttpBearer):
+    """As Bearer, where nothing may block and no thread may be kept."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> Actor:
-        """Return the actor and put it on the request; raises NotAuthenticated."""
-        actor = await in_thread(actor_for_token, token)
-        request.actor = actor  # type: ignore[attr-defined]  # see accounts/http.py Request
+        """Return the actor; raises NotAuthenticated and NotPermitted."""
+        actor = self.admit(request, await in_thread(actor_for_token, token))
         thread_release()
         return actor
 
@@ -82,7 +109,7 @@ class Operations(Router):
         """
 
         def mount(view: View) -> View:
-            guarded = _guarded(view, people=people, agents=agents, status=status, makes=makes)
+            gate = AsyncBearer if inspect.iscoroutinefunction(view) else Bearer
             name = view.__name__.removesuffix("_view")
             line, _, rest = (inspect.getdoc(view) or name).partition("\n")
             parameters = [_KEY_PARAMETER] * makes + [_WAIT_PARAMETER] * waits
@@ -92,7 +119,6 @@ class Operations(Router):
                 **({"parameters": parameters} if parameters else {}),
                 **(extra or {}),
             }
-            is_async = inspect.iscoroutinefunction(view)
             self.api_operation(
                 [method],
                 path,
@@ -100,38 +126,27 @@ class Operations(Router):
                 operation_id=name,
                 summary=line.rstrip("."),
                 description=rest.strip() or None,
-                auth=AsyncTokenAuth() if is_async else NOT_SET,
+                auth=gate(people, agents),
                 openapi_extra=documented,
-            )(guarded)
+            )(_answering(view, status=status, makes=makes))
             return view
 
         return mount
 
 
-def _guarded(
-    view: View, *, people: Action | None, agents: bool, status: int, makes: bool
-) -> Callable[..., Any]:
-    def check(request: Request) -> None:
-        actor = request.actor
-        if actor.agent and agents:
-            actor.require(Action.RUN)
-        else:
-            actor.require(people or Action.RUN)
-
+def _answering(view: View, *, status: int, makes: bool) -> Callable[..., Any]:
+    """Return a view as ninja calls it: it answers responses, and things are made once."""
     if inspect.iscoroutinefunction(view):
 
         @wraps(view)
-        async def guarded_async(request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            check(request)
+        async def answer_later(request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
             return _response(await view(request, *args, **kwargs), status)
 
-        guarded: Any = guarded_async
+        answering: Any = answer_later
     else:
 
         @wraps(view)
-        def guarded_sync(request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            check(request)
-
+        def answer_now(request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
             def act() -> Any:
                 return _response(cast("Result", view(request, *args, **kwargs)), status)
 
@@ -140,10 +155,10 @@ def _guarded(
             )
             return answer
 
-        guarded = guarded_sync
+        answering = answer_now
     # ninja reads the types of parameters; they are names of the view's own module.
-    guarded.__signature__ = inspect.signature(view, eval_str=True)
-    return cast("Callable[..., Any]", guarded)
+    answering.__signature__ = inspect.signature(view, eval_str=True)
+    return cast("Callable[..., Any]", answering)
 
 
 def _holder(actor: Actor) -> str:
