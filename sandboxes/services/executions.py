@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
 from approvals.models import Decision, Request, RequestState
@@ -59,7 +60,7 @@ def _unsaved(run: Run, command: Command) -> Execution:
         cwd=posixpath.normpath(posixpath.join(home, command.cwd or home)),
         env=dict(command.env),
         stdin=command.stdin,
-        time_limit_seconds=int(command.time_limit_seconds or DEFAULT_TIME_LIMIT_SECONDS),
+        time_limit_seconds=ceil(command.time_limit_seconds or DEFAULT_TIME_LIMIT_SECONDS),
     )
     execution.digest = execution_digest(execution)
     return execution
