@@ -134,12 +134,13 @@ def _place(text: str, part: Data, has_positions: bool) -> tuple[int, int]:
     Masked secrets move what follows them, so a position is believed only if the text is there.
     """
     start, end, said = part.get("start", 0), part.get("end", 0), part.get("text", "")
-    if has_positions and 0 <= start < end <= len(text):
-        if part.get("reached") or text[start:end] == said:
-            return start, end
-        found = text.find(said)
-        if said and found >= 0 and text.count(said) == 1:
-            return found, found + len(said)
+    if not has_positions:
+        return 0, len(text)
+    if 0 <= start < end <= len(text) and (part.get("reached") or text[start:end] == said):
+        return start, end
+    if said and text.count(said) == 1:
+        start = text.index(said)
+        return start, start + len(said)
     return 0, len(text)
 
 
@@ -166,5 +167,16 @@ def _pieces(text: str, spans: Sequence[_Span]) -> Iterator[Piece]:
         while waiting and waiting[0].start <= start:
             around.append(waiting.popleft())
         around = [span for span in around if span.end > start]
-        inner = min(around, key=lambda span: span.rank, default=None)
-        yield Piece(text[start:end], inner.part if inner else None)
+        yield Piece(text[start:end], _shown(around))
+
+
+def _shown(around: Sequence[_Span]) -> PartView | None:
+    """Return the part whose mark a stretch carries: the innermost around it.
+
+    An allowed part inside text that was not understood is no comfort, so there the text wins.
+    """
+    inner = min(around, key=lambda span: span.rank, default=None)
+    if inner is None or inner.part.effect != "allow":
+        return inner.part if inner else None
+    unread = [span for span in around if span.part.effect == "unknown"]
+    return min(unread, key=lambda span: span.rank).part if unread else inner.part
