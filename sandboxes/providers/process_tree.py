@@ -38,12 +38,15 @@ def marked(prefix: str) -> list[Process]:
 
 def kill_marked(prefix: str, *, leader: int | None = None, seconds: float = 5.0) -> bool:
     """Kill what carries a mark, and `leader`, its session and its descendants; say whether all is gone."""
+    if leader is not None and not _PROC.is_dir():
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
     deadline = time.monotonic() + seconds
-    while victims := _victims(prefix, leader):
+    while victims := _stopped(prefix, leader):
         if time.monotonic() > deadline:
             return False
         for victim in victims:
-            _kill(victim)
+            _send(victim, signal.SIGKILL)
         time.sleep(0.01)
     return True
 
@@ -77,6 +80,16 @@ def _mark(entry: Path) -> str:
     return ""
 
 
+def _stopped(prefix: str, leader: int | None) -> list[Process]:
+    """Return all that has to go, stopped first: a child whose parent dies too early is no longer one."""
+    stopped: dict[int, Process] = {}
+    while new := [victim for victim in _victims(prefix, leader) if victim.pid not in stopped]:
+        for victim in new:
+            _send(victim, signal.SIGSTOP)
+            stopped[victim.pid] = victim
+    return list(stopped.values())
+
+
 def _victims(prefix: str, leader: int | None) -> list[Process]:
     alive = list(_processes())
     found = {
@@ -89,13 +102,13 @@ def _victims(prefix: str, leader: int | None) -> list[Process]:
     return [process for process in alive if process.pid in found and process.pid != os.getpid()]
 
 
-def _kill(victim: Process) -> None:
+def _send(victim: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         # A descriptor names one process for good, even if its number is given to another.
         descriptor = os.pidfd_open(victim.pid)
         try:
             now = _process(victim.pid)
             if now is not None and now.started == victim.started:
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)
