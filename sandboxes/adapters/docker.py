@@ -13,10 +13,15 @@ from functools import partial
 from typing import IO, Any
 
 import docker.errors
-import docker.utils
 from docker.types import LogConfig, Mount
 
-from omniweb.core.errors import OmniWebError, ProviderError, SandboxLost, SandboxUnsupported
+from omniweb.core.errors import (
+    OmniWebError,
+    ProviderError,
+    ProviderMissing,
+    SandboxLost,
+    SandboxUnsupported,
+)
 from sandboxes import capabilities
 from sandboxes.manifest import (
     Manifest,
@@ -28,7 +33,13 @@ from sandboxes.manifest import (
 )
 from sandboxes.providers import guest
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider, Stream
-from sandboxes.providers.engine import ContainerProcess, client, engine_errors
+from sandboxes.providers.engine import (
+    ContainerProcess,
+    client,
+    create_container,
+    engine_errors,
+    no_runtime,
+)
 from sandboxes.providers.limits import MIB
 from sandboxes.providers.mounts import mount_source
 from sandboxes.providers.pump import Output
@@ -47,7 +58,7 @@ class DockerProvider(SandboxProvider):
 
     def _create(self, manifest: Manifest, owner: Owner) -> DockerSandbox:
         settings = self._settings(manifest, owner)
-        container = self._made(settings)
+        container = create_container(settings, pull=self.options["pull"] != "never")
         handle = {"container": container, "runtime": self.options["runtime"] or ""}
         sandbox = self.attach(handle, manifest)
         try:
@@ -87,7 +98,7 @@ class DockerProvider(SandboxProvider):
             version, info = client().version(), client().info()
         runtime = self.options["runtime"] or info["DefaultRuntime"]
         if runtime not in info["Runtimes"]:
-            raise SandboxUnsupported(_no_runtime(runtime))
+            raise ProviderMissing(no_runtime(runtime))
         return f"Docker Engine {version['Version']}, runtime {runtime}"
 
     def _settings(self, manifest: Manifest, owner: Owner) -> dict[str, Any]:
@@ -138,29 +149,6 @@ class DockerProvider(SandboxProvider):
             settings["mounts"] = [Mount(mount.target, source, type="bind", read_only=read_only)]
             tmpfs.pop(mount.target, None)
         return {**settings, "tmpfs": tmpfs}
-
-    def _made(self, settings: dict[str, Any]) -> str:
-        """Return the id of a new container, fetching its image if that is allowed."""
-        image = settings["image"]
-        try:
-            return _create_container(settings)
-        except docker.errors.ImageNotFound:
-            if self.options["pull"] == "never":
-                raise SandboxUnsupported(
-                    f"The image {image} is not on the Docker host, and the option pull is 'never'"
-                ) from None
-        repository, tag = docker.utils.parse_repository_tag(image)
-        try:
-            with engine_errors():
-                # Read to its end, or the connection stays open.
-                told = list(client().pull(repository, tag or "latest", stream=True, decode=True))
-                if failed := [line["error"] for line in told if "error" in line]:
-                    raise ProviderError(failed[0])
-                return _create_container(settings)
-        except ProviderError as error:
-            raise SandboxUnsupported(
-                f"The image {image} cannot be fetched: {error.detail}"
-            ) from error
 
 
 class DockerSandbox(ShellSandbox):
@@ -225,23 +213,27 @@ class DockerSandbox(ShellSandbox):
 
     def snapshot(self) -> str:
         """Return the name of a new image: this sandbox's image and the files of its working directory."""
-        with tempfile.SpooledTemporaryFile(max_size=16 * MIB) as files, engine_errors(self._id):
+        with tempfile.SpooledTemporaryFile(max_size=16 * MIB) as files:
             output = Output(sys.maxsize, partial(_keep_stdout, files))
             if self.ran(guest.keep(self._working_dir), output):
                 raise SandboxUnsupported("A snapshot needs tar in the image")
             files.seek(0)
-            mine = client().inspect_container(self._id)
-            # The sandbox's own file system cannot be written to, so a copy that never runs is.
-            # It carries the same labels: if this process dies now, it goes with the run.
-            labels = mine["Config"]["Labels"]
-            copy = client().create_container(mine["Image"], entrypoint=KEEPER, labels=labels)["Id"]
-            try:
-                client().put_archive(copy, "/", _empty_folder(guest.KEPT.strip("/")))
-                client().put_archive(copy, guest.KEPT, files)
-                client().commit(copy, repository="omniweb-snapshot", tag=self._name)
-            finally:
-                client().remove_container(copy, force=True, v=True)
+            with engine_errors(self._id):
+                self._commit(files)
         return f"omniweb-snapshot:{self._name}"
+
+    def _commit(self, files: IO[bytes]) -> None:
+        mine = client().inspect_container(self._id)
+        # The sandbox's own file system cannot be written to, so a copy that never runs is.
+        # It carries the same labels: if this process dies now, it goes with the run.
+        labels = mine["Config"]["Labels"]
+        copy = client().create_container(mine["Image"], entrypoint=KEEPER, labels=labels)["Id"]
+        try:
+            client().put_archive(copy, "/", _empty_folder(guest.KEPT.strip("/")))
+            client().put_archive(copy, guest.KEPT, files)
+            client().commit(copy, repository="omniweb-snapshot", tag=self._name)
+        finally:
+            client().remove_container(copy, force=True, v=True)
 
 
 def _keep_stdout(files: IO[bytes], stream: Stream, data: bytes) -> None:
@@ -259,34 +251,7 @@ def _empty_folder(name: str) -> bytes:
     return held.getvalue()
 
 
-def _create_container(settings: dict[str, Any]) -> str:
-    """Return the id of a new container; raises ImageNotFound as it is."""
-    try:
-        with engine_errors():
-            created: str = client().create_container(**settings)["Id"]
-    except ProviderError as error:
-        if isinstance(error.__cause__, docker.errors.ImageNotFound):
-            raise error.__cause__ from None
-        if "runtime specified" in error.detail or "runtime name" in error.detail:
-            runtime = settings["host_config"].get("Runtime")
-            raise SandboxUnsupported(_no_runtime(runtime)) from error
-        raise SandboxUnsupported(error.detail) if _is_refusal(error) else error from error
-    return created
-
-
 def _cannot_live(error: BaseException) -> bool:
     """Say whether a new container failed for want of a program, or ended by itself at once."""
     missing = isinstance(error, ProviderError) and "executable file not found" in error.detail
     return missing or isinstance(error, SandboxLost)
-
-
-def _is_refusal(error: ProviderError) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, docker.errors.APIError) and cause.status_code == 400
-
-
-def _no_runtime(runtime: str) -> str:
-    return (
-        f"Container runtime '{runtime}' is not available to Docker "
-        "(for gVisor, install runsc and register it with the Docker daemon)"
-    )

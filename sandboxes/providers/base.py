@@ -114,8 +114,8 @@ class LiveSandbox(ABC):
     """One sandbox. Safe to use from several threads at once, and from any process by its handle.
 
     Any method may raise ProviderUnavailable (the provider cannot be reached), SandboxLost (this
-    sandbox is gone) and ProviderError (the provider failed otherwise). The docstrings name what
-    comes on top.
+    sandbox is gone), Conflict (it is paused) and ProviderError (the provider failed otherwise).
+    The docstrings name what comes on top.
     """
 
     handle: Handle

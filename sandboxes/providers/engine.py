@@ -34,6 +34,8 @@ from sandboxes.providers.shell import UNKNOWN_EXIT
 ANSWER_SECONDS = 60
 # Each running command holds a connection, and each look at it needs another.
 CONNECTIONS = 128
+# How an image's own volumes are mounted.
+VOLUME = "rw,exec,nosuid,nodev,size=64m,mode=1777"
 
 _clients: dict[tuple[int, str], docker.APIClient] = {}
 _lock = threading.Lock()
@@ -81,6 +83,72 @@ def _explained(error: docker.errors.APIError, container: str) -> OmniWebError:
     if "is paused" in said:
         return Conflict(f"The sandbox {container[:12]} is paused; resume it first")
     return ProviderError(f"Docker refused: {said}")
+
+
+def create_container(settings: Mapping[str, Any], *, pull: bool) -> str:
+    """Return the id of a new container that is not started yet.
+
+    Raises SandboxUnsupported for an image that is not there or cannot be fetched, and for
+    settings the engine refuses; and what `engine_errors` raises.
+    """
+    declared = _image(settings["image"], pull=pull)["Config"].get("Volumes") or {}
+    for path in declared:
+        # It would be a folder on the host's disk, without a limit.
+        settings["host_config"]["Tmpfs"].setdefault(path, VOLUME)
+    try:
+        with engine_errors():
+            created: str = client().create_container(**settings, use_config_proxy=False)["Id"]
+    except ProviderError as error:
+        if "runtime specified" in error.detail or "runtime name" in error.detail:
+            raise SandboxUnsupported(no_runtime(settings["host_config"].get("Runtime"))) from error
+        cause = error.__cause__
+        if isinstance(cause, docker.errors.APIError) and cause.status_code == 400:
+            raise SandboxUnsupported(error.detail) from error
+        raise
+    return created
+
+
+def no_runtime(runtime: str) -> str:
+    """Return what to do about a container runtime that Docker does not have."""
+    return (
+        f"Container runtime '{runtime}' is not available to Docker "
+        "(for gVisor, install runsc and register it with the Docker daemon)"
+    )
+
+
+def _image(image: str, *, pull: bool) -> dict[str, Any]:
+    """Return what the engine says about an image, fetched if it is missing and that is allowed."""
+    try:
+        return _inspected(image)
+    except ProviderError as error:
+        if not isinstance(error.__cause__, docker.errors.NotFound):
+            raise
+    _fetch(image, pull=pull)
+    return _inspected(image)
+
+
+def _inspected(image: str) -> dict[str, Any]:
+    with engine_errors():
+        found: dict[str, Any] = client().inspect_image(image)  # type: ignore[no-untyped-call] # stubs
+    return found
+
+
+def _fetch(image: str, *, pull: bool) -> None:
+    if not pull:
+        raise SandboxUnsupported(
+            f"The image {image} is not on the Docker host, and the option pull is 'never'"
+        )
+    repository, tag = docker.utils.parse_repository_tag(image)
+    try:
+        with engine_errors():
+            # Read to its end, or the connection stays open.
+            told = list(client().pull(repository, tag or "latest", stream=True, decode=True))
+    except ProviderUnavailable:
+        raise
+    except ProviderError as error:
+        raise SandboxUnsupported(f"The image {image} cannot be fetched: {error.detail}") from error
+    if failed := [line["error"] for line in told if "error" in line]:
+        raise SandboxUnsupported(f"The image {image} cannot be fetched: {failed[0]}")
 
 
 class Frames:

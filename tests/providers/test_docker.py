@@ -21,6 +21,8 @@ import pytest
 
 from omniweb.core.errors import (
     Conflict,
+    ProviderError,
+    ProviderMissing,
     ProviderUnavailable,
     SandboxLost,
     SandboxUnsupported,
@@ -233,6 +235,46 @@ def empty_image(name: str) -> bytes:
     return packed(files)
 
 
+def test_a_volume_the_image_declares_is_kept_in_memory_too(
+    create: Create, docker_image: str
+) -> None:
+    engine = docker.from_env()
+    base = engine.api.create_container(docker_image, ["true"])["Id"]
+    try:
+        engine.api.commit(base, "omniweb-test-volume", changes=['VOLUME ["/data"]'])
+        sandbox = create({"image": "omniweb-test-volume:latest"})
+        assert inspected(sandbox)["Mounts"] == []
+        assert sh(sandbox, "touch /data/x; df -k /data | tail -1").text.split()[:2] == [
+            "tmpfs",
+            "65536",
+        ]
+        sandbox.terminate()
+    finally:
+        engine.api.remove_container(base, force=True)
+        engine.images.remove("omniweb-test-volume:latest", force=True)
+        engine.close()
+
+
+@pytest.mark.parametrize("folder", ["/", "/proc", "/usr"])
+def test_a_working_directory_that_cannot_be_one_is_refused_and_leaves_nothing(
+    create: Create, install: str, docker_image: str, folder: str
+) -> None:
+    with pytest.raises(ProviderError):
+        create({"working_dir": folder})
+    assert docker_provider(docker_image).list_owned(install) == []
+
+
+def test_no_proxy_setting_of_the_host_gets_in(
+    create: Create, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proxies = {"proxies": {"default": {"httpProxy": "http://me:secret@proxy.example.org:3128"}}}
+    (tmp_path / "config.json").write_text(json.dumps(proxies))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    # A client of its own reads the configuration anew.
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    assert "secret" not in run(create(), "env").text
+
+
 def test_an_unknown_runtime_is_said_with_what_to_do(create: Create) -> None:
     with pytest.raises(SandboxUnsupported) as refused:
         create(runtime="no-such-runtime")
@@ -438,5 +480,5 @@ def test_an_engine_that_does_not_answer_is_unavailable(
 
 def test_what_it_would_run_with_is_said(docker_image: str) -> None:
     assert docker_provider(docker_image).check().startswith("Docker Engine ")
-    with pytest.raises(SandboxUnsupported, match="no-such"):
+    with pytest.raises(ProviderMissing, match="no-such"):
         docker_provider(docker_image, runtime="no-such").check()
