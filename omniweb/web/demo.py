@@ -59,19 +59,21 @@ rules:
   allow:
     - rule_id: allow_looking
       capability: process.exec
-      command: {program: [cat, getent, id, ls, printenv, tee, uname, wc]}
+      command: {program: [cat, id, ls, printenv, tee, uname, wc]}
     - rule_id: allow_sandbox_setup
       capability: "sandbox.*"
+    - rule_id: allow_own_files
+      capability: "workspace.*"
 """
 
 # In a container the demo asks for the network; this machine has it anyway, so there it asks to
 # set a variable.
 ERRANDS = {
     "docker": Errand(
-        title="Look up a mirror",
+        title="Find a way out",
         manifest={"network_policy": {"default": "allow"}},
-        intent="I need the network to find out where example.org is.",
-        command="getent hosts example.org",
+        intent="I need the network, and look for the way out.",
+        command="cat /proc/net/route",
     ),
     "local": Errand(
         title="Choose a channel",
