@@ -205,6 +205,53 @@ class Server:
         self._admin_token = self._admin_token or self.token(ADMIN)
         return self._admin_token
 
+    def member_token(self, role: str, *scopes: str) -> str:
+        """Return a token of the team's `ROLE@example.org`, whom this makes when needed."""
+        email = f"{role}@example.org"
+        with self.client(self.admin_token) as admin:
+            made = admin.post("/api/v1/members", json={"email": email, "role": role})
+            assert made.status_code in (201, 409), made.text
+            people = admin.get("/api/v1/members", params={"limit": 200}).json()["items"]
+            user = next(one["user"] for one in people if one["email"] == email)
+            asked = {"user": user, "scopes": list(scopes)}
+            token = admin.post("/api/v1/tokens", json=asked)
+        assert token.status_code == 201, token.text
+        return str(token.json()["secret"])
+
+    def policy(self, name: str, source: str) -> dict[str, Any]:
+        """Save a policy under which agents can be registered."""
+        with self.client(self.admin_token) as admin:
+            answer = admin.post("/api/v1/policies", json={"name": name, "source": source})
+        assert answer.status_code == 201, answer.text
+        saved: dict[str, Any] = answer.json()
+        return saved
+
+    def agent_made(self, name: str, policy: str, environment: str = "local") -> str:
+        """Register an agent through the API of the running server; return its token."""
+        body = {"name": name, "owner": ADMIN, "policy": policy, "environment": environment}
+        with self.client(self.admin_token) as admin:
+            agent = admin.post("/api/v1/agents", json=body)
+            assert agent.status_code == 201, agent.text
+            token = admin.post("/api/v1/tokens", json={"agent": agent.json()["id"]})
+        assert token.status_code == 201, token.text
+        return str(token.json()["secret"])
+
+    def other_team_tokens(self) -> tuple[str, str]:
+        """Return tokens of an admin and an agent of another team, which this makes."""
+        code = (
+            "from omniweb.accounts.services import team_create;"
+            "from approvals.services.policies import policies_install;"
+            "from sandboxes.services.environments import environments_install;"
+            "team = team_create(name='Elsewhere');"
+            "policies_install(team=team); environments_install(team=team)"
+        )
+        self.manage("shell", "--no-imports", "-c", code)
+        team = ("--team", "Elsewhere")
+        self.command("user_create", "outsider@example.org", "--role", "admin", *team)
+        agent = self.command("agent_create", "other", "--owner", "outsider@example.org", *team)
+        person = self.command("token_create", "outsider@example.org", *team)
+        return str(person["token"]), str(agent["token"])
+
     def sign_in_link(self, email: str, role: str = "approver") -> str:
         """Return a fresh link that signs a person in, once; creates the person when needed."""
         if email not in self._people and email != ADMIN:

@@ -1,0 +1,41 @@
+"""The documents of both APIs are what is committed, and say all that a client needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omniweb.api import api, protocol
+from omniweb.management.commands.openapi import SNAPSHOTS, document
+
+HERE = Path(__file__).parent
+
+
+def operations() -> Iterator[Any]:
+    for one in (api, protocol):
+        for path, methods in one.get_openapi_schema()["paths"].items():
+            for method, operation in methods.items():
+                yield pytest.param(operation, id=f"{method.upper()} {path}")
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_a_change_of_the_api_is_seen_in_review(name: str) -> None:
+    # After a change that is meant: manage.py openapi
+    assert (HERE / name).read_text(encoding="utf-8") == document(name)
+
+
+@pytest.mark.parametrize("operation", list(operations()))
+def test_an_operation_says_what_it_is_and_how_it_can_fail(operation: dict[str, Any]) -> None:
+    assert operation["operationId"]
+    assert operation["summary"].strip() == operation["summary"] != ""
+    assert {401, 403, 404, 409, 422, 429} <= set(operation["responses"])
+    assert operation["security"]
+    assert operation["x-people"] or operation["x-agents"]
+
+
+def test_no_two_operations_share_a_name() -> None:
+    names = [parameter.values[0]["operationId"] for parameter in operations()]
+    assert len(names) == len(set(names))
