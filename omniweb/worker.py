@@ -41,7 +41,7 @@ class EmbeddedWorker:
     def stop(self) -> None:
         """Take no new tasks, and let those that run come to an end within a few seconds."""
         self._service.stop()
-        state.should_stop = 0
+        state.should_stop = 0  # type: ignore[assignment]  # the stub knows only its first value
         self._thread.join(STOP_SECONDS)
 
     @property

@@ -47,7 +47,9 @@ def test_nothing_is_enqueued_when_the_transaction_is_rolled_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(jobs.current_app, "send_task", lambda name, kwargs: sent.append(name))
+    monkeypatch.setattr(
+        "omniweb.core.jobs.current_app.send_task", lambda name, kwargs: sent.append(name)
+    )
     with transaction.atomic():
         jobs.enqueue("sandboxes.reconcile")
         transaction.set_rollback(True)
@@ -63,6 +65,6 @@ def test_an_unreachable_broker_does_not_undo_the_act(monkeypatch: pytest.MonkeyP
     def fail(name: str, kwargs: dict[str, str]) -> None:
         raise ConnectionError("no broker")
 
-    monkeypatch.setattr(jobs.current_app, "send_task", fail)
+    monkeypatch.setattr("omniweb.core.jobs.current_app.send_task", fail)
     with transaction.atomic():
         jobs.enqueue("sandboxes.reconcile")

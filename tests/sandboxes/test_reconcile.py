@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from omniweb.core import jobs
 from omniweb.core.clock import now
 from sandboxes.models import Execution, Run, Sandbox
 from sandboxes.services.reconcile import reconcile, sandboxes_compare
@@ -27,7 +26,7 @@ def rung(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
     """Every doorbell that is rung."""
     bells: list[tuple[str, dict[str, str]]] = []
     monkeypatch.setattr(
-        jobs.current_app, "send_task", lambda name, kwargs: bells.append((name, kwargs))
+        "omniweb.core.jobs.current_app.send_task", lambda name, kwargs: bells.append((name, kwargs))
     )
     return bells
 
