@@ -378,7 +378,9 @@ def test_pausing_freezes_what_runs_and_resuming_lets_it_go_on(create: Create) ->
     assert len(sandbox.read_file("ticks")) > before
 
 
-def test_a_snapshot_brings_the_files_into_another_sandbox(create: Create) -> None:
+def test_a_snapshot_brings_the_files_into_another_sandbox(
+    create: Create, install: str, docker_image: str
+) -> None:
     first = create()
     first.write_file("deep/file", b"kept")
     image = first.snapshot()
@@ -388,6 +390,8 @@ def test_a_snapshot_brings_the_files_into_another_sandbox(create: Create) -> Non
         second.write_file("deep/file", b"changed")
         assert first.read_file("deep/file") == b"kept"
     finally:
+        # An image in use would only lose its name.
+        docker_provider(docker_image).cleanup(install)
         engine = docker.from_env()
         engine.images.remove(image, force=True)
         engine.close()
