@@ -12,6 +12,8 @@ from pathlib import Path
 import environ
 from django.utils.csp import CSP
 
+from omniweb.core.keys import secret_kept
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.FileAwareEnv()
 
@@ -25,20 +27,12 @@ HTTPS = env.bool("OMNIWEB_HTTPS", default=False)
 PUBLIC_URL = env.str("OMNIWEB_PUBLIC_URL", default=f"http://localhost:{PORT}").rstrip("/")
 DEBUG = env.bool("OMNIWEB_DEBUG", default=False)
 
-
-def _secret_key() -> str:
-    """Return the key from the environment, or one made once and kept in the data folder."""
-    given: str = env.str("OMNIWEB_SECRET_KEY", default="")
-    if given:
-        return given
-    path = DATA_DIR / "secret_key"
-    if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(64))
-    return path.read_text()
-
-
-SECRET_KEY = _secret_key()
+# Made once and kept in the data folder where none is given.
+SECRET_KEY = env.str("OMNIWEB_SECRET_KEY", default="") or secret_kept(
+    DATA_DIR / "secret_key", lambda: secrets.token_urlsafe(64)
+)
+# The seed of the Ed25519 key that signs where records end, in hex; likewise.
+LEDGER_KEY = env.str("OMNIWEB_LEDGER_KEY", default="")
 ALLOWED_HOSTS = env.list("OMNIWEB_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 

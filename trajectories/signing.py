@@ -2,22 +2,23 @@
 
 Whoever can write to the database can cut steps off the end and recompute what
 points at them. They cannot sign the shorter chain, as the key is not in the
-database. All processes of an installation must share DATA_DIR/ledger_key.
+database. All processes of an installation share it: the setting OMNIWEB_LEDGER_KEY,
+or the file `ledger_key` in the data folder.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from omniweb.core.canonical import canonical_json
+from omniweb.core.keys import secret_kept
 
 # A head moves with each step, a checkpoint stays; neither signature passes for the other.
 Purpose = Literal["head", "checkpoint"]
@@ -25,12 +26,12 @@ Purpose = Literal["head", "checkpoint"]
 
 def public_key() -> str:
     """Return the public key in hex, for those who verify elsewhere."""
-    return _key(_path()).public_key().public_bytes_raw().hex()
+    return _key().public_key().public_bytes_raw().hex()
 
 
 def sign(purpose: Purpose, trajectory: uuid.UUID, count: int, head: str) -> str:
     """Sign that a trajectory has `count` steps and the last has the hash `head`; return hex."""
-    return _key(_path()).sign(_statement(purpose, trajectory, count, head)).hex()
+    return _key().sign(_statement(purpose, trajectory, count, head)).hex()
 
 
 def is_signed(
@@ -38,7 +39,7 @@ def is_signed(
 ) -> bool:
     """Whether this installation's key made a signature over exactly this."""
     try:
-        _key(_path()).public_key().verify(
+        _key().public_key().verify(
             bytes.fromhex(signature), _statement(purpose, trajectory, count, head)
         )
     except (InvalidSignature, ValueError):
@@ -52,26 +53,18 @@ def _statement(purpose: Purpose, trajectory: uuid.UUID, count: int, head: str) -
     )
 
 
-def _path() -> Path:
-    return Path(settings.DATA_DIR) / "ledger_key"
+def _key() -> Ed25519PrivateKey:
+    seed = settings.LEDGER_KEY or secret_kept(settings.DATA_DIR / "ledger_key", _seed_new)
+    return _read(seed)
+
+
+def _seed_new() -> str:
+    return Ed25519PrivateKey.generate().private_bytes_raw().hex()
 
 
 @lru_cache(maxsize=4)
-def _key(path: Path) -> Ed25519PrivateKey:
-    if not path.exists():
-        _create(path)
-    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
-
-
-def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(Ed25519PrivateKey.generate().private_bytes_raw().hex())
+def _read(seed: str) -> Ed25519PrivateKey:
     try:
-        # Linking fails if another process was first, and never shows a half-written key.
-        path.hardlink_to(draft)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+    except ValueError:
+        raise ImproperlyConfigured("OMNIWEB_LEDGER_KEY is not 32 bytes in hex") from None
