@@ -26,6 +26,13 @@ def sandbox_provision(sandbox: str) -> None:
     sandboxes.sandbox_provision(sandbox=rows.by_ref(sandbox))
 
 
+@shared_task(name="sandboxes.sandbox_terminate")
+def sandbox_terminate(sandbox: str) -> None:
+    """End a sandbox that is to go."""
+    rows = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
+    sandboxes.sandbox_terminate(sandbox=rows.by_ref(sandbox))
+
+
 @shared_task(name="sandboxes.run_finish")
 def run_finish(run: str) -> None:
     """Close a finishing run once its commands have ended."""

@@ -1,6 +1,7 @@
 """Making rows and world agree: what was lost is told, what was missed is rung again.
 
-Every part may run at any time, in any process, any number of times.
+Every part may run at any time, in any process, any number of times. Nothing here calls a
+provider but `sandboxes_compare`: a start must not wait for one that hangs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from sandboxes.models.sandbox import GONE
 from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
 from sandboxes.services.runs import run_end
-from sandboxes.services.sandboxes import sandbox_lost, sandbox_terminate
+from sandboxes.services.sandboxes import sandbox_lost
 from trajectories.services import trajectory_held
 
 logger = logging.getLogger(__name__)
@@ -91,9 +92,10 @@ def _execution_unknown(execution: Execution) -> None:
         ):
             return
         execution_tell_end(execution)
-    if execution.sandbox and execution.sandbox.state == SandboxState.READY:
-        # The command may still be running in there, with nobody to record it.
-        sandbox_terminate(sandbox=execution.sandbox, reason="A command in it lost its worker")
+        if execution.sandbox:
+            # The command may still be running in there, with nobody to record it.
+            reason = "A command in it lost its worker"
+            transition(execution.sandbox, SandboxState.TERMINATING, source=["ready"], reason=reason)
 
 
 def _sandboxes_lost(lapsed: Q) -> None:
@@ -111,9 +113,8 @@ def _ring(before: Any) -> None:
         enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
     for run in Run.objects.filter(state=RunState.FINISHING):
         enqueue("sandboxes.run_finish", run=run.ref)
-    ended = Sandbox.objects.filter(state=SandboxState.TERMINATING)
-    for sandbox in ended.select_related("run__trajectory"):
-        sandbox_terminate(sandbox=sandbox)
+    for sandbox in Sandbox.objects.filter(state=SandboxState.TERMINATING):
+        enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
 
 
 def _runs_idle() -> None:

@@ -90,8 +90,13 @@ def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.LOST, reason=reason, ended_at=now()):
             _tell(sandbox, reason)
-            if sandbox.run.executions.filter(state=ExecutionState.QUEUED).exists():
-                sandbox_intend(run=sandbox.run)
+            _replace(sandbox)
+
+
+def _replace(sandbox: Sandbox) -> None:
+    """Want a new sandbox for the commands that still wait for this one."""
+    if sandbox.run.executions.filter(state=ExecutionState.QUEUED).exists():
+        sandbox_intend(run=sandbox.run)
 
 
 def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
@@ -116,6 +121,7 @@ def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.TERMINATED, ended_at=now()):
             _tell(sandbox, reason)
+            _replace(sandbox)
     return True
 
 
@@ -136,8 +142,8 @@ def sandbox_end(*, actor: Actor, sandbox: Sandbox) -> bool:
         running.filter(cancel_requested_at__isnull=True).update(cancel_requested_at=now())
         audit_write(actor=actor, act="sandbox.end", subject=sandbox, run=sandbox.run.ref)
         _tell(sandbox, reason)
-        # The reconciler calls the provider; a person does not wait for that.
-        enqueue("sandboxes.reconcile")
+        # A worker calls the provider; a person does not wait for that.
+        enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
     return True
 
 

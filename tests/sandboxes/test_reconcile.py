@@ -10,6 +10,7 @@ import pytest
 from omniweb.core.clock import now
 from sandboxes.models import Execution, Run, Sandbox
 from sandboxes.services.reconcile import reconcile, sandboxes_compare
+from sandboxes.services.sandboxes import sandbox_end, sandbox_terminate
 from tests.factories import FREE_POLICY, ask, policy_use, run_again, run_ready, work
 from tests.people import People
 
@@ -63,6 +64,9 @@ def test_the_sandbox_of_a_lost_command_ends_because_it_may_still_run_there(
     lost = ask(people.agent, run, "sleep 600")
     claimed(lost, "running", seconds=-1)
     reconcile()
+    sandbox = Sandbox.objects.select_related("run__trajectory").get()
+    assert sandbox.state == "terminating"
+    assert sandbox_terminate(sandbox=sandbox)
     assert Sandbox.objects.get().state == "terminated"
 
 
@@ -125,3 +129,13 @@ def test_comparing_leaves_what_lives_alone(people: People, run: Run) -> None:
     work(ask(people.agent, run, "echo hello"))
     sandboxes_compare()
     assert Sandbox.objects.get().state == "ready"
+
+
+def test_a_command_asked_while_its_sandbox_ends_gets_a_new_one(people: People, run: Run) -> None:
+    sandbox = Sandbox.objects.select_related("run__trajectory").get()
+    assert sandbox_end(actor=people.operator, sandbox=sandbox)
+    asked = ask(people.agent, run, "echo hello")
+    assert work(asked).state == "queued"
+    assert sandbox_terminate(sandbox=sandbox)
+    states = list(run_again(run).sandboxes.order_by("id").values_list("state", flat=True))
+    assert states == ["terminated", "intended"]
