@@ -17,7 +17,6 @@ from omniweb.core.errors import InvalidInput, OmniWebError
 from sandboxes.models import Environment
 from sandboxes.selectors import environments_visible
 
-
 if TYPE_CHECKING:
     _ModelChoiceField = forms.ModelChoiceField[Any]
 else:

@@ -33,7 +33,7 @@ from sandboxes.services.environments import (
     environment_update,
 )
 from sandboxes.views.providers import Found, look
-from sandboxes.views.words import place_of, shown_options, spec_or_none
+from sandboxes.views.words import place_of, shown_manifest, shown_options, spec_or_none
 
 
 @require_GET
@@ -57,6 +57,7 @@ def environment_view(request: Request, ref: str) -> HttpResponse:
         "environment": environment,
         "place": place_of(environment),
         "options": shown_options(environment.provider, environment.options),
+        "manifest": shown_manifest(environment.manifest),
         "profiles": profiles_visible(request.actor).filter(environment=environment),
         "runs": runs_visible(request.actor).filter(environment=environment)[:10],
         "may_configure": request.actor.may(Action.CONFIGURE),

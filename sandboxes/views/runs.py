@@ -22,7 +22,7 @@ from sandboxes.providers.registry import provider_specs
 from sandboxes.secrecy import redactor_for
 from sandboxes.selectors import output_tail, run_facts, runs_found, runs_visible
 from sandboxes.services.runs import run_end
-from sandboxes.views.words import lasted, place_of, shown_options
+from sandboxes.views.words import lasted, place_of, shown_manifest, shown_options
 from trajectories.nested import nested_trajectory
 from trajectories.viewer.ansi import ansi_html
 from trajectories.viewer.presenters import window
@@ -96,6 +96,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "place": place_of(run),
         "lasted": lasted(run),
         "sandbox": run.sandboxes.first(),
+        "manifest": shown_manifest(run.manifest),
         "options": shown_options(run.provider, run.options),
     }
 

@@ -11,6 +11,8 @@ from omniweb.core.errors import InvalidInput
 from sandboxes.models import Environment, Run
 from sandboxes.providers.registry import provider_spec
 from sandboxes.providers.spec import Kind, ProviderSpec
+from trajectories.patterns import is_secret_name
+from trajectories.redaction import redactor
 
 HIDDEN = "(kept, not shown)"
 
@@ -70,6 +72,14 @@ def spec_or_none(provider: str) -> ProviderSpec | None:
 def _default(spec: ProviderSpec | None, name: str) -> Any:
     options = spec.options if spec else ()
     return next((option.default for option in options if option.name == name), None)
+
+
+def shown_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest with the values of variables that are named like secrets masked."""
+    plain = manifest.get("environment", {}).get("plain", {})
+    known = [value for name, value in plain.items() if is_secret_name(name)]
+    shown: Mapping[str, Any] = redactor(known=known).value(manifest)
+    return shown
 
 
 def shown_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
