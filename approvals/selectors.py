@@ -9,7 +9,15 @@ from typing import Any
 from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from approvals.models import Decision, Grant, Policy, PolicyVersion, Request, RequestState
+from approvals.models import (
+    Decision,
+    Grant,
+    Policy,
+    PolicyVersion,
+    Request,
+    RequestKind,
+    RequestState,
+)
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
 from omniweb.core.clock import now
@@ -107,8 +115,12 @@ def grants_visible(actor: Actor) -> RowQuerySet[Grant]:
     return Grant.objects.filter(team=actor.team).select_related("request", "agent", "given_by")
 
 
-def earlier_like(request: Request) -> RowQuerySet[Request]:
+def earlier_like(request: Request) -> QuerySet[Request]:
     """Return earlier decided requests of the agent for exactly the same thing, newest first."""
     decided = [RequestState.APPROVED, RequestState.REJECTED, RequestState.SPENT]
     same = Request.objects.filter(agent_id=request.agent_id, state__in=decided)
-    return same.filter(sentence=request.sentence).exclude(pk=request.pk).order_by("-id")[:12]
+    same = same.filter(kind=request.kind, sentence=request.sentence)
+    if request.kind == RequestKind.EXECUTION:
+        # The sentence names only the programs; the digest holds the run, so it never repeats.
+        same = same.filter(candidate__argv=request.candidate["argv"])
+    return same.exclude(pk=request.pk).order_by("-id")[:12]
