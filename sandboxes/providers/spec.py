@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from omniweb.core.errors import InvalidInput, Problem
 from sandboxes.capabilities import Ability, Setting
@@ -22,6 +23,7 @@ class Kind(StrEnum):
 
     TEXT = "text"
     SECRET = "secret"  # noqa: S105 -- the name of a kind, not a value
+    ADDRESS = "http or https address"
     SIZE = "size"
     USER = "user"
     POSITIVE = "positive whole number"
@@ -158,6 +160,19 @@ def _check_text(value: Any) -> str:
     return "" if fine else "must be a text"
 
 
+def _check_address(value: Any) -> str:
+    if problem := _check_text(value):
+        return problem
+    wanted = "must be an http:// or https:// address without credentials, query and fragment"
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return wanted
+    odd = "@" in parts.netloc or re.search(r"[?#\\\s]", value)
+    return "" if fine and not odd else wanted
+
+
 def _check_size(value: Any) -> str:
     try:
         memory_bytes(value if isinstance(value, str) else "")
@@ -202,6 +217,7 @@ def _check_headers(value: Any) -> str:
 _CHECKS: dict[Kind, Callable[[Any], str]] = {
     Kind.TEXT: _check_text,
     Kind.SECRET: _check_text,
+    Kind.ADDRESS: _check_address,
     Kind.SIZE: _check_size,
     Kind.USER: _check_user,
     Kind.POSITIVE: _check_positive,

@@ -212,7 +212,12 @@ HTTP = ProviderSpec(
         checked_inside="Your service's job",
     ),
     options=(
-        Option(name="base_url", required=True, help="Where the service listens."),
+        Option(
+            name="base_url",
+            kind=Kind.ADDRESS,
+            required=True,
+            help="Where the service listens.",
+        ),
         Option(name="token", kind=Kind.SECRET, help="Sent as a bearer token."),
         Option(name="headers", kind=Kind.HEADERS, help="More headers for every request."),
         Option(
@@ -231,6 +236,7 @@ HTTP = ProviderSpec(
     ),
     enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS, Setting.DENIED_HOSTS, Setting.GPU},
     can=frozenset({Ability.STDIN}),
+    adapter="sandboxes.adapters.http.HttpProvider",
 )
 
 LOCAL = ProviderSpec(
