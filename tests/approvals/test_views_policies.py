@@ -1,0 +1,191 @@
+"""Policies, decisions and grants in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from approvals.models import Decision, Grant, Policy, PolicyVersion, Scope
+from approvals.selectors import policy_for
+from approvals.services.policies import policy_create, version_create
+from omniweb.accounts.permissions import system
+from omniweb.core.models import AuditEntry
+from sandboxes.models import Run
+from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote
+from tests.people import People, browser_for
+
+BROKEN = """\
+name: broken
+rules:
+  ask:
+    - rule_id: ask_push
+      capability: proces.exec
+"""
+
+
+@pytest.fixture
+def policy(people: People) -> Policy:
+    """A policy with two versions, of which the second is active."""
+    actor = system(people.team)
+    made = policy_create(actor=actor, name="open", source=OPEN_POLICY, note="At first")
+    version_create(
+        actor=actor,
+        policy=made,
+        source=OPEN_POLICY.replace("permissive", "strict"),
+        note="Stricter",
+    )
+    return made
+
+
+@pytest.fixture
+def run(people: People) -> Run:
+    """A ready run of an agent that is asked about `git push`."""
+    policy_use(people.agent, OPEN_POLICY)
+    return run_ready(people.agent, people.approver)
+
+
+def text(client_page: object) -> str:
+    return re.sub(r"\s+", " ", client_page.content.decode())  # type: ignore[attr-defined]  # a response
+
+
+def test_the_list_says_how_each_policy_is_made_and_used(people: People, run: Run) -> None:
+    ask(people.agent, run, "git push")
+    html = text(browser_for(people.viewer).get("/policies"))
+    row = html[html.index(">open</a>") :].split("</tr>")[0]
+    cells = re.findall(r'data-label="(\w+)[^"]*">(?:<[^>]+>)?(\w+)', row)
+    assert ("Deny", "1") in cells
+    assert ("Ask", "1") in cells
+    assert ("Agents", "1") in cells
+    assert ("Waiting", "1") in cells
+    assert "built in" in html
+
+
+def test_a_policy_shows_its_rules_in_the_order_they_win(people: People, policy: Policy) -> None:
+    html = text(browser_for(people.viewer).get(f"/policies/{policy.ref}"))
+    assert html.index("deny_rm") < html.index("ask_git_push")
+    assert "git push" in html
+    assert "Version 2: Stricter" in html
+    assert "New version" not in html
+
+
+def test_an_earlier_version_can_be_read_and_made_active_again(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    path = f"/policies/{policy.ref}/1"
+    assert "Not active" in text(client.get(path))
+    answer = client.post(f"{path}/activate", {"note": "The new one was too strict"})
+    assert answer.headers["Location"] == f"/policies/{policy.ref}"
+    policy.refresh_from_db()
+    assert policy.active_version is not None
+    assert policy.active_version.number == 1
+    entry = AuditEntry.objects.filter(act="policy.activate").first()
+    assert entry is not None
+    assert entry.detail["note"] == "The new one was too strict"
+
+
+def test_a_new_policy_is_saved_and_shown(people: People) -> None:
+    client = browser_for(people.operator)
+    sent = {"name": "ours", "source": OPEN_POLICY, "note": "First"}
+    answer = client.post("/policies/new", sent)
+    policy = policy_for(people.team, "ours")
+    assert answer.headers["Location"] == f"/policies/{policy.ref}"
+    assert "Saved. ours has a new active version." in text(client.get(answer.headers["Location"]))
+
+
+def test_a_document_that_is_refused_comes_back_whole_with_line_and_reason(people: People) -> None:
+    sent = {"name": "ours", "source": BROKEN, "note": "Try"}
+    answer = browser_for(people.operator).post("/policies/new", sent)
+    html = text(answer)
+    assert answer.status_code == 422
+    assert "Line 5" in html
+    assert "unknown capability &#x27;proces.exec&#x27;" in html
+    assert "did you mean" in html
+    assert "capability: proces.exec" in html
+    assert 'value="ours"' in html
+    assert 'value="Try"' in html
+    assert not Policy.objects.filter(name="ours").exists()
+
+
+def test_a_name_that_is_taken_is_said_beside_the_name(people: People) -> None:
+    sent = {"name": "interactive-dev", "source": OPEN_POLICY}
+    answer = browser_for(people.operator).post("/policies/new", sent)
+    assert "There is already a policy named interactive-dev" in text(answer)
+
+
+def test_a_built_in_policy_is_duplicated_to_be_changed(people: People) -> None:
+    built_in = policy_for(people.team, "interactive-dev")
+    client = browser_for(people.operator)
+    assert client.get(f"/policies/{built_in.ref}/new").status_code == 409
+    html = text(client.get("/policies/new", {"from": built_in.ref}))
+    assert "Starts as a copy of interactive-dev" in html
+    assert "ask_sandbox_network" in html
+    assert 'value="interactive-dev-copy"' in html
+
+
+def test_a_new_version_starts_from_the_active_one_and_becomes_it(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    path = f"/policies/{policy.ref}/new"
+    assert "mode: strict" in text(client.get(path))
+    client.post(path, {"source": OPEN_POLICY, "note": "Back"})
+    newest = PolicyVersion.objects.filter(policy=policy).first()
+    assert newest is not None
+    assert (newest.number, newest.note, newest.created_by) == (3, "Back", people.operator.user)
+
+
+@pytest.mark.parametrize("name", ["viewer", "auditor", "approver"])
+def test_only_who_may_configure_changes_policies(people: People, policy: Policy, name: str) -> None:
+    client = browser_for(getattr(people, name))
+    assert client.get("/policies/new").status_code == 403
+    assert client.post("/policies/new", {"name": "x", "source": OPEN_POLICY}).status_code == 403
+    assert client.post(f"/policies/{policy.ref}/1/activate").status_code == 403
+
+
+def test_another_teams_policies_are_not_found(people: People, policy: Policy) -> None:
+    client = browser_for(people.outsider)
+    for path in ("", "/1", "/new"):
+        assert client.get(f"/policies/{policy.ref}{path}").status_code == 404
+    assert client.post(f"/policies/{policy.ref}/1/activate").status_code == 404
+
+
+def test_a_version_that_does_not_exist_is_not_found(people: People, policy: Policy) -> None:
+    assert browser_for(people.viewer).get(f"/policies/{policy.ref}/9").status_code == 404
+
+
+def test_a_decision_explains_itself(people: People, run: Run) -> None:
+    ask(people.agent, run, "git push <b>")
+    decision = Decision.objects.get(capability="process.exec")
+    html = text(browser_for(people.auditor).get(f"/decisions/{decision.ref}"))
+    assert "ask_git_push" in html
+    assert "Publishing needs a person." in html
+    assert f"/runs/{run.ref}?at=" in html
+    assert "matched_ask" in html
+    assert "rule about process.exec did not match" in html
+    assert "&quot;capability&quot;: &quot;process.exec&quot;" in html
+    assert "<b>" not in html[html.index("What was asked") :]
+
+
+def test_another_teams_decision_is_not_found(people: People, run: Run) -> None:
+    ask(people.agent, run, "rm -rf build")
+    decision = Decision.objects.get(effect="deny")
+    path = f"/decisions/{decision.ref}"
+    assert browser_for(people.outsider).get(path).status_code == 404
+    assert "deny_rm" in text(browser_for(people.viewer).get(path))
+
+
+def test_standing_yeses_are_listed_and_taken_back(people: People, run: Run) -> None:
+    client = browser_for(people.approver)
+    assert "No standing yeses" in text(client.get("/grants"))
+    request = request_of(ask(people.agent, run, "git push"))
+    vote(people.approver, request, scope=Scope.RUN)
+    grant = Grant.objects.get()
+    assert "fix-bot wants to run git" in text(client.get("/grants"))
+    path = f"/grants/{grant.ref}/revoke"
+    assert browser_for(people.outsider).post(path).status_code == 404
+    assert browser_for(people.viewer).post(path).status_code == 403
+    client.post(path)
+    assert "revoked" in text(client.get("/grants"))
+    assert ask(people.agent, run, "git push").state == "waiting"
