@@ -38,6 +38,7 @@ _FIELD_OF = {
 }
 _SETTING_OF = {
     "image": Setting.IMAGE,
+    "network": Setting.NETWORK_OFF,
     "allowed_hosts": Setting.ALLOWED_HOSTS,
     "denied_hosts": Setting.DENIED_HOSTS,
     "mount_source": Setting.WORKSPACE_MOUNT,
@@ -224,6 +225,8 @@ class EnvironmentForm(DraftForm):
                 option, stored.options.get(option.name, option.default)
             )
         self.initial.update(_manifest_written(stored.manifest))
+        if not stored.name and not self._is_kept("network"):
+            self.initial["network"] = "allow"
         if not spec.supports_execution:
             for name in [name for name in self.fields if not name.startswith(("option_", "name"))]:
                 del self.fields[name]
@@ -236,12 +239,12 @@ class EnvironmentForm(DraftForm):
     @property
     def kept_fields(self) -> list[forms.BoundField]:
         """The manifest's fields that the provider keeps."""
-        return [field for field in self._manifest_fields() if self._is_kept(field.name)]
+        return [field for field in self._manifest_fields() if self._is_shown(field.name)]
 
     @property
     def unkept_fields(self) -> list[forms.BoundField]:
         """The manifest's fields that the provider refuses."""
-        return [field for field in self._manifest_fields() if not self._is_kept(field.name)]
+        return [field for field in self._manifest_fields() if not self._is_shown(field.name)]
 
     @property
     def is_asking_too_much(self) -> bool:
@@ -255,6 +258,10 @@ class EnvironmentForm(DraftForm):
         return [
             self[name] for name in self.fields if name != "name" and not name.startswith("option_")
         ]
+
+    def _is_shown(self, name: str) -> bool:
+        # Whether there is a network has to be said everywhere, also where it cannot be cut.
+        return name == "network" or self._is_kept(name)
 
     def _is_kept(self, name: str) -> bool:
         enforced = self.spec.enforces

@@ -243,3 +243,10 @@ def test_another_teams_environment_is_not_there(people: People, here: Environmen
     assert client.post(f"/environments/{here.ref}/switch").status_code == 404
     check = f"/environments/check?provider=local&environment={here.ref}"
     assert client.post(check).status_code == 404
+
+
+def test_a_new_form_starts_with_what_its_provider_can_keep(people: People) -> None:
+    client = browser_for(people.operator)
+    for provider, default in (("docker", "deny"), ("local", "allow")):
+        form = client.get(f"/environments/new?provider={provider}").context["form"]
+        assert form["network"].value() == default
