@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.html import format_html
 
 from omniweb.core.errors import InvalidInput, Problem
 from sandboxes.capabilities import Setting, check_when_saved
+from sandboxes.forms.fields import (
+    is_default,
+    manifest_read,
+    manifest_written,
+    option_field,
+    option_read,
+    option_written,
+)
 from sandboxes.manifest import Manifest
-from sandboxes.providers.spec import Kind, Option, ProviderSpec
+from sandboxes.providers.spec import Kind, ProviderSpec
 from sandboxes.views.words import HIDDEN
 
 # Problem path, without "manifest.", → the field it is shown at; the longest match wins.
@@ -220,11 +226,11 @@ class EnvironmentForm(DraftForm):
     def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
         super().__init__(spec, stored, data)
         for option in spec.options:
-            self.fields[f"option_{option.name}"] = _option_field(option, stored.options)
-            self.initial[f"option_{option.name}"] = _written(
+            self.fields[f"option_{option.name}"] = option_field(option, stored.options)
+            self.initial[f"option_{option.name}"] = option_written(
                 option, stored.options.get(option.name, option.default)
             )
-        self.initial.update(_manifest_written(stored.manifest))
+        self.initial.update(manifest_written(stored.manifest))
         if not stored.name and not self._is_kept("network"):
             self.initial["network"] = "allow"
         if not spec.supports_execution:
@@ -281,116 +287,11 @@ class EnvironmentForm(DraftForm):
         data = self.cleaned_data
         options = {**self.stored.options}
         for option in self.spec.options:
-            value = _read(option, data[f"option_{option.name}"])
+            value = option_read(option, data[f"option_{option.name}"])
             is_kept_secret = option.kind is Kind.SECRET and not value
-            if value not in (None, "", option.default, _plain(option.default)):
+            if not is_default(option, value):
                 options[option.name] = value
             elif not is_kept_secret:
                 options.pop(option.name, None)
-        manifest = _manifest_read(data, self.stored.manifest) if "network" in data else {}
+        manifest = manifest_read(data, self.stored.manifest) if "network" in data else {}
         return Draft(name=data["name"], options=options, manifest=manifest)
-
-
-def _option_field(option: Option, stored: Mapping[str, Any]) -> forms.Field:
-    given: dict[str, Any] = {
-        "required": False,
-        "label": option.name.replace("_", " ").capitalize(),
-        "help_text": format_html("{} <code>{}</code>", option.help, option.name),
-    }
-    if option.choices:
-        return forms.ChoiceField(choices=[(name, name) for name in option.choices], **given)
-    match option.kind:
-        case Kind.SWITCH:
-            return forms.BooleanField(**given)
-        case Kind.NAMES | Kind.HEADERS:
-            return forms.CharField(widget=forms.Textarea({"rows": 2, "class": "mono"}), **given)
-        case Kind.SECRET:
-            kept = "Kept; leave empty to keep it" if stored.get(option.name) else ""
-            attributes = {"placeholder": kept, "autocomplete": "off"}
-            # What was typed comes back with the other errors; what is kept never does.
-            widget = forms.PasswordInput(attributes, render_value=True)
-            return forms.CharField(widget=widget, strip=False, **given)
-        case Kind.POSITIVE:
-            return forms.CharField(widget=forms.TextInput({"inputmode": "numeric"}), **given)
-        case _:
-            return forms.CharField(**given)
-
-
-def _written(option: Option, value: Any) -> Any:
-    match option.kind:
-        case Kind.SECRET:
-            return ""
-        case Kind.NAMES:
-            return "\n".join(value or ())
-        case Kind.HEADERS:
-            return "\n".join(f"{name}: {text}" for name, text in (value or {}).items())
-        case _:
-            return value
-
-
-def _read(option: Option, written: Any) -> Any:
-    match option.kind:
-        case Kind.NAMES:
-            return written.replace(",", " ").split()
-        case Kind.HEADERS:
-            pairs = (line.partition(":") for line in written.splitlines() if line.strip())
-            return {name.strip(): text.strip() for name, _, text in pairs}
-        case Kind.POSITIVE if written.isascii() and written.isdecimal():
-            return int(written)
-        case _:
-            return written
-
-
-def _plain(default: Any) -> Any:
-    return list(default) if isinstance(default, tuple) else default or {}
-
-
-def _manifest_written(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    network = manifest.get("network_policy") or {}
-    resources = manifest.get("resources") or {}
-    mount = manifest.get("workspace_mount") or {}
-    plain = (manifest.get("environment") or {}).get("plain") or {}
-    return {
-        "image": manifest.get("image") or "",
-        "working_dir": manifest.get("working_dir") or "",
-        "network": network.get("default", "deny"),
-        "allowed_hosts": "\n".join(network.get("allowed_hosts") or ()),
-        "denied_hosts": "\n".join(network.get("denied_hosts") or ()),
-        "variables": "\n".join(f"{name}={value}" for name, value in plain.items()),
-        "cpu": resources.get("cpu") or "",
-        "memory": resources.get("memory") or "",
-        "gpu": bool(resources.get("gpu")),
-        "mount_source": mount.get("source") or "",
-        "mount_target": mount.get("target") or "",
-        "mount_mode": mount.get("mode") or "read_only",
-    }
-
-
-def _manifest_read(data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest that says only what was written, and what it kept beyond the fields."""
-    manifest = deepcopy(dict(kept))
-    network = {"default": data["network"]} if data["network"] != "deny" else {}
-    hosts = {
-        name: data[name].replace(",", " ").split() for name in ("allowed_hosts", "denied_hosts")
-    }
-    resources = {name: data[name] for name in ("cpu", "memory", "gpu")}
-    mount: dict[str, str] = {}
-    if data["mount_source"] or data["mount_target"]:
-        mount = {name: data[f"mount_{name}"] for name in ("source", "target", "mode")}
-    manifest |= {
-        "image": data["image"],
-        "working_dir": data["working_dir"],
-        "network_policy": network | {name: names for name, names in hosts.items() if names},
-        "workspace_mount": mount,
-        "environment": {**manifest.get("environment", {}), "plain": data["variables"]},
-        "resources": {**manifest.get("resources", {}), **_said(resources)},
-    }
-    manifest["environment"] = _said(manifest["environment"])
-    for name in ("cpu", "memory", "gpu"):
-        if not data[name]:
-            manifest["resources"].pop(name, None)
-    return _said(manifest)
-
-
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value not in (None, "", {}, [], False)}

@@ -13,8 +13,8 @@ from sandboxes.capabilities import NAMES
 from sandboxes.models import Execution, Run, Sandbox, SandboxState
 from sandboxes.providers import registry
 from sandboxes.providers.registry import provider_spec, provider_specs, register_sandbox_provider
-from sandboxes.services.reconcile import reconcile
 from sandboxes.services.sandboxes import sandbox_current, sandbox_end
+from sandboxes.tasks import sandbox_terminate
 from sandboxes.views import providers
 from tests.factories import FREE_POLICY, ask, policy_use, run_again, run_ready, work
 from tests.people import People, browser_for
@@ -56,7 +56,7 @@ def test_an_operator_ends_a_sandbox_and_the_next_command_gets_a_new_one(
     client = browser_for(people.operator)
     assert "is being ended" in client.post(f"/sandboxes/{sandbox.ref}/end", follow=True).text
     assert AuditEntry.objects.filter(act="sandbox.end", subject=sandbox.ref).exists()
-    reconcile()
+    sandbox_terminate(sandbox.ref)
     sandbox.refresh_from_db()
     assert sandbox.state == SandboxState.TERMINATED
     assert sandbox.reason == "Ended by operator@example.org"
