@@ -23,7 +23,7 @@ from trajectories.viewer.executions import execution_view
 
 Data = Mapping[str, Any]
 
-QUEUE_SIZE = 100
+QUEUE_SIZE = 40
 # How far back "just before" looks, and how much of it is shown.
 STEPS_BACK, STEPS_SHOWN = 80, 4
 # Which edge a row has: colour says how much is at stake.
@@ -34,7 +34,8 @@ _EDGES = {"critical": "high", "high": "med"}
 class Row:
     """A request in the queue."""
 
-    request: Request
+    ref: str
+    since: datetime
     what: str
     who: str
     edge: str
@@ -75,11 +76,20 @@ def queue_of(actor: Actor, *, kind: str = "", page: int = 1) -> Queue:
     counts[""] = counts.pop("all")
     kind = kind if kind in counts else ""
     start = (max(page, 1) - 1) * QUEUE_SIZE
-    requests = inbox(actor, kind).annotate(
-        approvals=Count("votes", filter=Q(votes__verdict=Verdict.APPROVE))
+    # Sorting keys alone: the rows themselves are wide, and thousands may wait.
+    keys = list(inbox(actor, kind).values_list("pk", flat=True)[start : start + QUEUE_SIZE])
+    rows = (
+        inbox(actor).filter(pk__in=keys).select_related(None).select_related("agent", "trajectory")
     )
-    rows = [_row(request) for request in requests[start : start + QUEUE_SIZE]]
-    return Queue(rows=rows, kind=kind, page=max(page, 1), counts=counts)
+    rows = rows.only(*_ROW_FIELDS)
+    rows = rows.annotate(approvals=Count("votes", filter=Q(votes__verdict=Verdict.APPROVE)))
+    return Queue(rows=list(map(_row, rows)), kind=kind, page=max(page, 1), counts=counts)
+
+
+_ROW_FIELDS = (
+    *("created_at", "kind", "risk", "candidate", "lines", "terms"),
+    *("agent__name", "trajectory__title"),
+)
 
 
 def _row(request: Any) -> Row:
@@ -87,7 +97,8 @@ def _row(request: Any) -> Row:
     task = request.trajectory.title
     who = (request.agent.name, task, request.candidate.get("environment", ""))
     return Row(
-        request=request,
+        ref=request.ref,
+        since=request.created_at,
         what=summary(request),
         who=" · ".join(part for part in who if part),
         edge=_EDGES.get(request.risk, ""),

@@ -158,7 +158,9 @@ def _version(actor: Actor, policy: str, number: int | None = None) -> PolicyVers
     same = {"active_for": row} if number is None else {"number": number}
     version = versions.filter(**same).first()
     if version is None:
-        raise NotFound(f"{row.name} has no {'active version' if number is None else 'such version'}")
+        raise NotFound(
+            f"{row.name} has no {'active version' if number is None else 'such version'}"
+        )
     return version
 
 

@@ -137,7 +137,7 @@ def _answer(
 
 def _context(request: Request, queue: Queue, asked: Asked | None) -> dict[str, Any]:
     if asked is None and queue.rows:
-        asked = queue.rows[0].request
+        asked = requests_visible(request.actor).by_ref(queue.rows[0].ref)
     card = card_of(request.actor, asked) if asked else None
     current = asked.ref if asked else ""
     return _card_context(request, card) | _queue_context(request, queue, current)
@@ -149,6 +149,7 @@ def _queue_context(request: Request, queue: Queue, current: str) -> dict[str, An
         "queue": queue,
         "filters": [(value, word, queue.counts[value]) for value, word in words.items()],
         "current": current,
+        "inbox_count": queue.counts[""],
         "queue_first": request.GET.get("view") == "queue",
     }
 
