@@ -78,11 +78,12 @@ def queue_of(actor: Actor, *, kind: str = "", page: int = 1) -> Queue:
     start = (max(page, 1) - 1) * QUEUE_SIZE
     # Sorting keys alone: the rows themselves are wide, and thousands may wait.
     keys = list(inbox(actor, kind).values_list("pk", flat=True)[start : start + QUEUE_SIZE])
+    narrow = inbox(actor).filter(pk__in=keys).select_related(None)
     rows = (
-        inbox(actor).filter(pk__in=keys).select_related(None).select_related("agent", "trajectory")
+        narrow.select_related("agent", "trajectory")
+        .only(*_ROW_FIELDS)
+        .annotate(approvals=Count("votes", filter=Q(votes__verdict=Verdict.APPROVE)))
     )
-    rows = rows.only(*_ROW_FIELDS)
-    rows = rows.annotate(approvals=Count("votes", filter=Q(votes__verdict=Verdict.APPROVE)))
     return Queue(rows=list(map(_row, rows)), kind=kind, page=max(page, 1), counts=counts)
 
 
