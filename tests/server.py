@@ -239,18 +239,23 @@ class Server:
     def other_team_tokens(self) -> tuple[str, str]:
         """Return tokens of an admin and an agent of another team, which this makes."""
         code = (
-            "from omniweb.accounts.services import team_create;"
+            "import json;"
+            "from omniweb.accounts.models import Role;"
+            "from omniweb.accounts.permissions import system;"
+            "from omniweb.accounts.services import team_create, token_create, user_create;"
+            "from tests.people import agent_actor;"
             "from approvals.services.policies import policies_install;"
             "from sandboxes.services.environments import environments_install;"
-            "team = team_create(name='Elsewhere');"
-            "policies_install(team=team); environments_install(team=team)"
+            "team = team_create(name='Elsewhere'); actor = system(team);"
+            "policies_install(team=team); environments_install(team=team);"
+            "user = user_create(actor=actor, email='outsider@example.org', role=Role.ADMIN);"
+            "place = team.environments.get(name='docker');"
+            "agent = agent_actor(team, user, environment=place, policy='interactive-dev').agent;"
+            "person = token_create(actor=actor, user=user)[1];"
+            "print(json.dumps([person, token_create(actor=actor, agent=agent)[1]]))"
         )
-        self.manage("shell", "--no-imports", "-c", code)
-        team = ("--team", "Elsewhere")
-        self.command("user_create", "outsider@example.org", "--role", "admin", *team)
-        agent = self.command("agent_create", "other", "--owner", "outsider@example.org", *team)
-        person = self.command("token_create", "outsider@example.org", *team)
-        return str(person["token"]), str(agent["token"])
+        person, agent = json.loads(self.manage("shell", "--no-imports", "-c", code))
+        return str(person), str(agent)
 
     def sign_in_link(self, email: str, role: str = "approver") -> str:
         """Return a fresh link that signs a person in, once; creates the person when needed."""
