@@ -22,3 +22,11 @@ document.addEventListener("pointerdown", (event) => {
   const open = document.querySelector("details.reject[open]");
   if (open && !open.contains(event.target)) open.open = false;
 });
+
+// Another request starts at its top, also where the whole page scrolls.
+const shown = () => document.querySelector("[data-card]")?.dataset.card;
+let last = shown();
+document.addEventListener("htmx:after:swap", () => {
+  if (shown() !== last) scrollTo(0, 0);
+  last = shown();
+});
