@@ -1,0 +1,19 @@
+"""Measurements, each beside a reference taken in the same run: `make bench`, never `make test`.
+
+`FIGURES` is the literal table: a figure's name and its module, whose `measure(scale)` yields rows.
+"""
+
+from __future__ import annotations
+
+FIGURES = {
+    "decision": "tests.bench.decision",
+    "authorize": "tests.bench.authorize",
+    "inbox": "tests.bench.inbox",
+    "approve": "tests.bench.approve",
+    "docker": "tests.bench.docker",
+    "start": "tests.bench.start",
+    "ledger": "tests.bench.ledger",
+    "record": "tests.bench.record",
+    "lists": "tests.bench.lists",
+    "crowd": "tests.bench.crowd",
+}
