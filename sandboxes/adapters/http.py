@@ -146,7 +146,7 @@ class HttpSandbox(LiveSandbox):
             ) from None
 
     def _body(self, command: Command) -> bytes:
-        limit = command.time_limit_seconds
+        home, limit = self._manifest.working_dir, command.time_limit_seconds
         try:
             stdin = None if command.stdin is None else command.stdin.decode()
         except UnicodeDecodeError:
@@ -157,7 +157,7 @@ class HttpSandbox(LiveSandbox):
         return json_bytes(
             {
                 "command": list(command.argv),
-                "cwd": posixpath.join(self._manifest.working_dir, command.cwd or ""),
+                "cwd": posixpath.normpath(posixpath.join(home, command.cwd or "")),
                 "env": dict(command.env),
                 "timeout_seconds": None if limit is None else math.ceil(limit),
                 "stdin": stdin,
