@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
+import docker
 import httpx
 import pytest
 
@@ -416,3 +418,33 @@ def test_after_a_crash_a_waiting_command_is_joined_and_runs_once(
         assert agent.run(session, ["cat", "after-crash"])["stdout"] == "ran\n"
         verified = approver.post(f"/api/v1/runs/{session}/verify").json()
         assert verified["ok"], verified
+
+
+@pytest.mark.docker
+def test_a_lost_sandbox_is_replaced_behind_the_session_and_that_is_said_once(
+    server: Server,
+) -> None:
+    agent = Agent(server, server.agent_made("docker-bot", "free", environment="docker"))
+    agent.home = "/workspace"
+    with agent.http:
+        network = {"default": "deny", "allowed_hosts": [], "denied_hosts": []}
+        session = agent.session(network=network)
+        assert agent.run(session, "touch kept; id -u")["stdout"] == "65534\n"
+        _remove_container(session)
+        during = agent.run(session, "ls")
+        assert (during["exit_code"], during["stdout"]) == (137, "")
+        assert "may have run" in during["stderr"]
+        after = agent.run(session, "ls; echo fine")
+        assert (after["exit_code"], after["stdout"]) == (0, "fine\n")
+        assert "files that earlier commands made are gone" in after["stderr"]
+        assert agent.run(session, "true")["stderr"] == ""
+        agent.http.delete(f"/sandbox/v1/sessions/{session}")
+
+
+def _remove_container(session: str) -> None:
+    with closing(docker.from_env()) as engine:
+        for container in engine.containers.list():
+            if session in container.labels.values():
+                container.remove(force=True)
+                return
+    pytest.fail(f"{session} has no container")
