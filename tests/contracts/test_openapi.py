@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from omniweb.api import api, protocol
+from omniweb.core.errors import OmniWebError
 from omniweb.management.commands.openapi import SNAPSHOTS, document
 
 HERE = Path(__file__).parent
@@ -39,3 +40,15 @@ def test_an_operation_says_what_it_is_and_how_it_can_fail(operation: dict[str, A
 def test_no_two_operations_share_a_name() -> None:
     names = [parameter.values[0]["operationId"] for parameter in operations()]
     assert len(names) == len(set(names))
+
+
+def test_every_error_code_is_explained() -> None:
+    text = (HERE.parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    for error in errors(OmniWebError):
+        assert f"| `{error.code}` | {error.status} |" in text
+
+
+def errors(kind: type[OmniWebError]) -> Iterator[type[OmniWebError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from errors(below)
