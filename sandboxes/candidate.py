@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from approvals.models import Decision, RequestKind
+from approvals.policy.explain import NO_RULE
 from approvals.services.decisions import command_text
 from approvals.services.requests import Candidate
 from omniweb.core.canonical import digest, digest_bytes
@@ -60,18 +61,14 @@ def execution_candidate(execution: Execution, decision: Decision) -> Candidate:
 
 
 def _command_act(execution: Execution, decision: Decision) -> str:
-    programs: list[str] = []
-    for part in decision.explanation.get("parts", []):
-        words = _words(part.get("text", ""))
-        if part.get("effect") != "unknown" and words and words[0] not in programs:
-            programs.append(words[0])
-    unknown = any(
-        part.get("effect") == "unknown" for part in decision.explanation.get("parts", [])
-    )
+    parts = decision.explanation.get("parts", [])
+    # A part that no rule speaks of has no effect either, but it was read.
+    read = [part for part in parts if part["effect"] != "unknown" or part["why"] == NO_RULE]
+    programs = list(dict.fromkeys(words[0] for part in read if (words := _words(part["text"]))))
     if not programs:
         return "run a command that could not be read in full"
     act = f"run {visible(_listed(programs))}"
-    return f"{act}, in a line that could not be read in full" if unknown else act
+    return act if len(read) == len(parts) else f"{act}, in a line that could not be read in full"
 
 
 def _words(text: str) -> list[str]:

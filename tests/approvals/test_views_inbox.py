@@ -360,3 +360,11 @@ def test_a_request_whose_agent_is_gone_says_so(people: People, run: Run) -> None
     execution = Execution.objects.select_related("run", "request").get(pk=request.subject_id)
     execution_cancel(actor=people.agent, execution=execution)
     assert "The agent no longer waits for this" in page(browser_for(people.viewer), request)
+
+
+def test_the_sentence_tells_a_line_without_a_rule_from_one_that_could_not_be_read(
+    people: People, run: Run
+) -> None:
+    assert asked(people, run, "git push; make all").sentence == "fix-bot wants to run git and make"
+    unread = asked(people, run, "git push > log").sentence
+    assert unread == "fix-bot wants to run git, in a line that could not be read in full"
