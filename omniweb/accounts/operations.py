@@ -112,6 +112,9 @@ class Operations(Router):
             gate = AsyncBearer if inspect.iscoroutinefunction(view) else Bearer
             name = view.__name__.removesuffix("_view")
             line, _, rest = (inspect.getdoc(view) or name).partition("\n")
+            answering = _answering(view, status=status, makes=makes)
+            # Becomes the description; the first line is the summary.
+            answering.__doc__ = rest.strip()
             parameters = [_KEY_PARAMETER] * makes + [_WAIT_PARAMETER] * waits
             documented: dict[str, Any] = {
                 "x-people": people.value if people else None,
@@ -125,10 +128,9 @@ class Operations(Router):
                 response={status: answer, ERRORS: ProblemDocument},
                 operation_id=name,
                 summary=line.rstrip("."),
-                description=rest.strip() or None,
                 auth=gate(people, agents),
                 openapi_extra=documented,
-            )(_answering(view, status=status, makes=makes))
+            )(answering)
             return view
 
         return mount
