@@ -11,16 +11,21 @@ from omniweb.core.ids import parse_ref
 
 
 class SandboxesConfig(AppConfig):
-    """Registers the room's topics and listens to decisions."""
+    """Registers the room's topics and providers, and listens to decisions."""
 
     name = "sandboxes"
 
     def ready(self) -> None:
         """Connect what can only be imported once the apps are loaded."""
+        from django.conf import settings
+
         from approvals.signals import request_decided
         from omniweb.core.realtime import topic_register
+        from sandboxes import checks  # noqa: F401 - registers on import
+        from sandboxes.providers import plugins
         from sandboxes.receivers import on_request_decided
 
+        plugins.load(settings.SANDBOX_PROVIDERS)
         request_decided.connect(on_request_decided, dispatch_uid="sandboxes")
         topic_register("runs", _team)
         topic_register("sandboxes", _team)
