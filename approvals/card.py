@@ -1,4 +1,4 @@
-"""What people see of a request: the row in the queue, and the card they decide from."""
+"""The card: what people see of a request when they decide it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q
-
 from approvals.eligibility import why_not_decide
 from approvals.lens import Lens, PartView, command_lens
 from approvals.models import Decision, Request, RequestKind, RequestState, Verdict, Vote
-from approvals.selectors import earlier_like, inbox
+from approvals.queue import asked_for
+from approvals.selectors import earlier_like
 from omniweb.accounts.permissions import Actor
 from omniweb.core.canonical import digest
 from omniweb.core.templatetags.ui import duration
@@ -23,122 +22,8 @@ from trajectories.viewer.executions import execution_view
 
 Data = Mapping[str, Any]
 
-QUEUE_SIZE = 40
 # How far back "just before" looks, and how much of it is shown.
 STEPS_BACK, STEPS_SHOWN = 80, 4
-# Which edge a row has: colour says how much is at stake.
-_EDGES = {"critical": "high", "high": "med"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A request in the queue."""
-
-    ref: str
-    since: datetime
-    what: str
-    who: str
-    edge: str
-    need: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Queue:
-    """One page of the queue, and the counts of its filters."""
-
-    rows: list[Row]
-    kind: str
-    page: int
-    counts: Mapping[str, int]
-
-    @property
-    def total(self) -> int:
-        """How many requests pass the filter."""
-        return self.counts[self.kind]
-
-    @property
-    def older(self) -> int | None:
-        """The number of the next page, if there is one."""
-        return self.page + 1 if self.page * QUEUE_SIZE < self.total else None
-
-    @property
-    def newer(self) -> int | None:
-        """The number of the page before, if there is one."""
-        return self.page - 1 if self.page > 1 else None
-
-
-def queue_of(actor: Actor, *, kind: str = "", page: int = 1) -> Queue:
-    """Return a page of what waits: riskiest first, then oldest; `kind` is one of RequestKind."""
-    waiting = inbox(actor)
-    counts = waiting.aggregate(
-        all=Count("id"), **{name: Count("id", filter=Q(kind=name)) for name in RequestKind.values}
-    )
-    counts[""] = counts.pop("all")
-    kind = kind if kind in counts else ""
-    start = (max(page, 1) - 1) * QUEUE_SIZE
-    # Sorting keys alone: the rows themselves are wide, and thousands may wait.
-    keys = list(inbox(actor, kind).values_list("pk", flat=True)[start : start + QUEUE_SIZE])
-    narrow = inbox(actor).filter(pk__in=keys).select_related(None)
-    rows = (
-        narrow.select_related("agent", "trajectory")
-        .only(*_ROW_FIELDS)
-        .annotate(approvals=Count("votes", filter=Q(votes__verdict=Verdict.APPROVE)))
-    )
-    return Queue(rows=list(map(_row, rows)), kind=kind, page=max(page, 1), counts=counts)
-
-
-_ROW_FIELDS = (
-    *("created_at", "kind", "risk", "candidate", "lines", "terms"),
-    *("agent__name", "trajectory__title"),
-)
-
-
-def _row(request: Any) -> Row:
-    needed = request.votes_needed
-    task = request.trajectory.title
-    who = (request.agent.name, task, request.candidate.get("environment", ""))
-    return Row(
-        ref=request.ref,
-        since=request.created_at,
-        what=summary(request),
-        who=" · ".join(part for part in who if part),
-        edge=_EDGES.get(request.risk, ""),
-        need=f"{request.approvals} of {needed}" if needed > 1 else "1 vote",
-    )
-
-
-def summary(request: Request) -> str:
-    """Return in a few words what a request is about: the command, or what a sandbox would get."""
-    if request.kind == RequestKind.EXECUTION:
-        return str(request.candidate.get("command", ""))
-    return ", ".join(f"{said} {what}" for what, said in map(_asked, request.lines))
-
-
-def _asked(line: Data) -> tuple[str, str]:
-    """Return what a sandbox is to get, and what kind of thing that is."""
-    target, details = line.get("target", {}), line.get("metadata", {})
-    resource = target.get("resource", "")
-    match line.get("capability"):
-        case "sandbox.network.configure":
-            host = target.get("host", "*")
-            if host == "*":
-                return "every host", "network to"
-            verb = "no network to" if details.get("mode") == "deny" else "network to"
-            return ascii_host(host), verb
-        case "sandbox.image.use":
-            return resource, "image"
-        case "sandbox.filesystem.mount":
-            mode = "read and write" if details.get("mode") == "read_write" else "read only"
-            return f"{resource} → {target.get('path', '')}", f"folder of the host, {mode}:"
-        case "sandbox.environment.set":
-            return ", ".join(details.get("names", [])), "variables"
-        case "sandbox.resources.set":
-            given = (f"{name} {value}" for name, value in details.items() if value)
-            return ", ".join(given), "resources"
-        case "secret.use":
-            return resource, "secret"
-        case other:
-            return " ".join(map(str, target.values())), str(other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +167,7 @@ def _sandbox_parts(request: Request) -> list[PartView]:
 def _sandbox_part(number: int, decision: Decision) -> PartView:
     asked = decision.authority_request
     line = {"capability": decision.capability, "target": asked.get("target", {})}
-    what, said = _asked(line | {"metadata": asked.get("metadata", {})})
+    what, said = asked_for(line | {"metadata": asked.get("metadata", {})})
     rules = ", ".join(decision.matched_rules)
     return PartView(number=number, text=what, effect=decision.effect, rule=rules, why=said)
 

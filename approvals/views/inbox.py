@@ -12,10 +12,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from approvals.card import QUEUE_SIZE, Card, Queue, card_of, queue_of
+from approvals.card import Card, card_of
 from approvals.forms import DecideForm
 from approvals.models import Request as Asked
 from approvals.models import RequestKind, RequestState, Scope, Verdict, Vote
+from approvals.queue import QUEUE_SIZE, Queue, queue_of
 from approvals.selectors import inbox, inbox_count, requests_visible
 from approvals.services.votes import vote_cast
 from omniweb.accounts.http import Request, door
