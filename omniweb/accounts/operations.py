@@ -116,12 +116,7 @@ class Operations(Router):
             # Becomes the description; the first line is the summary.
             answering.__doc__ = rest.strip()
             parameters = [_KEY_PARAMETER] * makes + [_WAIT_PARAMETER] * waits
-            documented: dict[str, Any] = {
-                "x-people": people.value if people else None,
-                "x-agents": agents,
-                **({"parameters": parameters} if parameters else {}),
-                **(extra or {}),
-            }
+            documented = {"x-people": people.value if people else None, "x-agents": agents}
             self.api_operation(
                 [method],
                 path,
@@ -129,7 +124,7 @@ class Operations(Router):
                 operation_id=name,
                 summary=line.rstrip("."),
                 auth=gate(people, agents),
-                openapi_extra=documented,
+                openapi_extra=documented | {"parameters": parameters} | (extra or {}),
             )(answering)
             return view
 
