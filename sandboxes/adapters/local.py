@@ -6,13 +6,11 @@ import os
 import secrets
 import subprocess
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import IO
 
 from omniweb.core.errors import SandboxUnsupported
 from sandboxes.manifest import Manifest
-from sandboxes.providers import process_tree
+from sandboxes.providers import child, process_tree
 from sandboxes.providers.base import (
     EXIT_CANNOT_RUN,
     EXIT_KILLED,
@@ -27,11 +25,10 @@ from sandboxes.providers.base import (
     Owned,
     Owner,
     SandboxProvider,
-    Stream,
 )
 from sandboxes.providers.folder import Folder
 from sandboxes.providers.limits import MAX_FILE_BYTES
-from sandboxes.providers.pump import Inlet, Outlet, Output, Pump, Watch, read_pipe
+from sandboxes.providers.pump import Output, Watch
 
 # What a command may see of the server's own environment, unless an option names more.
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ")
@@ -110,7 +107,7 @@ class LocalSandbox(LiveSandbox):
             output.feed("stderr", f"{message}\n".encode())
             return output.result(code)
         try:
-            pump = _pump(process, command.stdin, output)
+            pump = child.pump_of(process, command.stdin, output)
             if stop := pump.run(watch):
                 process_tree.kill_marked(mark, leader=process.pid)
                 pump.drain()
@@ -120,7 +117,7 @@ class LocalSandbox(LiveSandbox):
             process_tree.kill_marked(mark, leader=process.pid)
             raise
         finally:
-            _close(process)
+            child.close(process)
         code = process.returncode
         return output.result(128 - code if code < 0 else code)
 
@@ -151,36 +148,6 @@ class LocalSandbox(LiveSandbox):
     def terminate(self) -> None:
         """End every process of the run; the directory and what changed in it stay."""
         process_tree.kill_marked(self.handle["mark"])
-
-
-def _pump(process: subprocess.Popen[bytes], stdin: bytes | None, output: Output) -> Pump:
-    inlets, outlet = [], None
-    pipes: tuple[tuple[Stream, IO[bytes] | None], ...] = (
-        ("stdout", process.stdout),
-        ("stderr", process.stderr),
-    )
-    for stream, pipe in pipes:
-        number = _number(pipe)
-        inlets.append(Inlet(number, read_pipe(number), partial(output.feed, stream)))
-    if process.stdin is not None:
-        number = _number(process.stdin)
-        os.set_blocking(number, False)
-        outlet = Outlet(
-            number, partial(os.write, number), process.stdin.close, memoryview(stdin or b"")
-        )
-    return Pump(inlets, outlet, ended=lambda: process.poll() is not None)
-
-
-def _number(pipe: IO[bytes] | None) -> int:
-    return -1 if pipe is None else pipe.fileno()
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=5)
 
 
 def _why_not_started(error: OSError, program: str, cwd: Path) -> tuple[int, str]:
