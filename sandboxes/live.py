@@ -6,6 +6,7 @@ import json
 from functools import lru_cache
 
 from omniweb.core.canonical import canonical_json
+from omniweb.core.errors import InvalidInput, ProviderMissing
 from omniweb.core.installation import installation_id
 from sandboxes.manifest import Manifest
 from sandboxes.models import Run, Sandbox
@@ -14,13 +15,17 @@ from sandboxes.providers.registry import open_provider
 
 
 def provider_of(run: Run) -> SandboxProvider:
-    """Return a run's provider; raises ProviderMissing when its SDK is not installed."""
+    """Return a run's provider; raises ProviderMissing when it or its SDK is not installed."""
     return _opened(run.provider, canonical_json(run.options).decode())
 
 
 @lru_cache(maxsize=64)
 def _opened(name: str, options: str) -> SandboxProvider:
-    return open_provider(name, json.loads(options))
+    try:
+        return open_provider(name, json.loads(options))
+    except InvalidInput as error:
+        # It was fine when its run was opened; a provider of one's own may have gone since.
+        raise ProviderMissing(error.detail) from error
 
 
 def live_sandbox(sandbox: Sandbox) -> LiveSandbox:

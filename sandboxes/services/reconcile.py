@@ -155,10 +155,9 @@ def _providers_listing() -> list[tuple[SandboxProvider, str, bytes]]:
     )
     for name, options in places:
         key = (name, canonical_json(options))
-        if key in seen or Ability.LIST not in provider_spec(name).can:
-            continue
         try:
-            seen[key] = (open_provider(name, options), *key)
+            if key not in seen and Ability.LIST in provider_spec(name).can:
+                seen[key] = (open_provider(name, options), *key)
         except OmniWebError as error:
             logger.info("%s cannot be opened: %s", name, error.detail)
     return list(seen.values())

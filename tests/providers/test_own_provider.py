@@ -17,15 +17,23 @@ import pytest
 
 from omniweb.core.errors import InvalidInput, SandboxLost, SandboxUnsupported
 from sandboxes import checks
+from sandboxes.live import _opened
 from sandboxes.manifest import Manifest
+from sandboxes.models import Profile, RunState
 from sandboxes.providers import plugins, registry
 from sandboxes.providers.base import LiveSandbox, SandboxProvider
 from sandboxes.providers.registry import (
     check_environment,
     open_provider,
     provider_spec,
+    register_sandbox_provider,
     satisfies_required_sandbox,
 )
+from sandboxes.services.environments import environment_create
+from sandboxes.services.reconcile import reconcile, sandboxes_compare
+from sandboxes.services.runs import run_end, run_finish
+from tests.factories import run_again, run_ready
+from tests.people import People
 from tests.providers.running import Ran, run, sh, somebody
 from tests.server import ROOT, Server
 
@@ -247,7 +255,8 @@ def test_one_that_cannot_be_loaded_is_told_and_the_others_work(entry: str, probl
     assert problem in error.msg
     assert entry in error.msg
     assert "OMNIWEB_SANDBOX_PROVIDERS" in str(error.hint)
-    assert open_provider("fine", {"a": 1}) == ("made", {"a": 1})
+    made: object = open_provider("fine", {"a": 1})
+    assert made == ("made", {"a": 1})
 
 
 @pytest.mark.usefixtures("modules")
@@ -268,6 +277,28 @@ def test_a_provider_without_a_spec_is_taken_at_its_word() -> None:
     plugins.load(["fine=fine_provider:make"])
     everything = {"image": "x", "environment": {"secret_refs": ["a"]}, "resources": {"gpu": True}}
     check_environment("fine", {"any": "thing"}, Manifest.parse(everything))
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_run_whose_provider_has_gone_waits_for_it_and_holds_up_nothing(people: People) -> None:
+    register_sandbox_provider("mine", lambda options: open_provider("local_test", options))
+    allowed = {"allow_test_sandbox_runtime": True}
+    environment = environment_create(
+        actor=people.admin, name="mine", provider="mine", options=allowed, manifest={}
+    )
+    Profile.objects.filter(agent=people.agent.agent).update(environment=environment)
+    run_of_mine = run_ready(people.agent, people.approver)
+    run_end(actor=people.agent, run=run_of_mine, outcome=RunState.SUCCEEDED)
+    registry._registered.pop("mine")
+    sandboxes_compare()
+    _opened.cache_clear()
+    run_finish(run=run_again(run_of_mine))
+    reconcile()
+    assert run_again(run_of_mine).state == "finishing"
+    assert "must be a registered sandbox provider" in run_of_mine.sandboxes.get().reason
+    register_sandbox_provider("mine", lambda options: open_provider("local_test", options))
+    run_finish(run=run_again(run_of_mine))
+    assert run_again(run_of_mine).state == "succeeded"
 
 
 def test_a_failure_stops_the_start_with_one_clear_line(server_new: Callable[..., Server]) -> None:
