@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from omniweb.accounts.permissions import Actor, system
 from sandboxes.models import Execution, Profile, Run, RunState
@@ -272,3 +275,14 @@ def test_a_token_that_was_revoked_is_told_and_never_shown(
     assert sandbox.state == "failed"
     assert "answered 401 for POST /sessions" in sandbox.reason
     assert "no-such-token" not in sandbox.reason
+
+
+def test_the_doctor_looks_at_each_environments_service(
+    people: People, moody: tuple[Moody, Listening]
+) -> None:
+    environment_use(people.agent, {"base_url": moody[1].url}, {})
+    told = StringIO()
+    call_command("doctor", "--json", stdout=told)
+    seen = {item["name"]: item for item in json.loads(told.getvalue())["findings"]}
+    assert seen["http"]["ok"]
+    assert seen["http: remote"]["seen"] == f"a service answers at {moody[1].url}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from omniweb.core.errors import OmniWebError
+from sandboxes.models import Environment
 from sandboxes.providers.registry import open_provider, provider_specs
 from sandboxes.providers.spec import ProviderSpec
 
@@ -60,7 +62,20 @@ def _findings() -> Iterator[Finding]:
     yield _broker()
     yield _gvisor()
     for spec in provider_specs():
-        yield _provider(spec)
+        if any(option.required for option in spec.options):
+            yield from _environments(spec)
+        else:
+            yield _provider(spec, spec.name, {})
+
+
+def _environments(spec: ProviderSpec) -> Iterator[Finding]:
+    """A provider that needs options is looked at with those of the environments that use it."""
+    seen = "needs options; looked at in each environment that uses it"
+    yield Finding(name=spec.name, ok=True, seen=seen)
+    used = Environment.objects.filter(provider=spec.name, is_enabled=True).order_by("id")
+    with suppress(DatabaseError):  # told already
+        for environment in used:
+            yield _provider(spec, f"{spec.name}: {environment.name}", environment.options)
 
 
 def _database() -> Finding:
@@ -100,15 +115,14 @@ def _gvisor() -> Finding:
     return _checked("gvisor", lambda: open_provider("docker", {"runtime": "runsc"}).check(), fix)
 
 
-def _provider(spec: ProviderSpec) -> Finding:
+def _provider(spec: ProviderSpec, name: str, options: Mapping[str, Any]) -> Finding:
     fixes = {"docker": "Start a Docker Engine, or set DOCKER_HOST to one."}
-    given = {option.name: "http://localhost" for option in spec.options if option.required}
     finding = _checked(
-        spec.name,
-        lambda: open_provider(spec.name, given).check(),
+        name,
+        lambda: open_provider(spec.name, options).check(),
         fixes.get(spec.name, ""),
     )
     if finding.ok or not spec.credentials:
         return finding
     names = ", ".join(spec.credentials)
-    return Finding(name=spec.name, ok=False, seen=finding.seen, fix=f"It will need {names}.")
+    return Finding(name=name, ok=False, seen=finding.seen, fix=f"It will need {names}.")
