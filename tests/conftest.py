@@ -11,7 +11,7 @@ from pytest_django import DjangoDbBlocker
 
 import tests.environment  # noqa: F401 - settings are read once: what needs models is a plugin below
 
-pytest_plugins = ["tests.requirements", "tests.network", "tests.people", "tests.server"]
+pytest_plugins = ["tests.machine", "tests.network", "tests.people", "tests.server"]
 
 
 @pytest.hookimpl(optionalhook=True)

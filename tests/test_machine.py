@@ -13,7 +13,7 @@ import redis
 from django.conf import settings
 from django.db import connection
 
-from tests import environment, requirements
+from tests import environment, machine
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,13 +21,13 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture
 def no_teapot(monkeypatch: pytest.MonkeyPatch) -> str:
     """Name a requirement that this machine does not meet."""
-    monkeypatch.setitem(requirements.MISSING, "teapot", lambda: "no teapot answers")
+    monkeypatch.setitem(machine.MISSING, "teapot", lambda: "no teapot answers")
     return "teapot"
 
 
 def test_a_missing_service_is_a_skip_that_names_it(no_teapot: str) -> None:
     with pytest.raises(pytest.skip.Exception, match="no teapot answers"):
-        requirements.require(no_teapot)
+        machine.require(no_teapot)
 
 
 def test_a_missing_service_fails_when_it_is_required(
@@ -35,13 +35,13 @@ def test_a_missing_service_fails_when_it_is_required(
 ) -> None:
     monkeypatch.setattr(environment, "REQUIRED", frozenset({no_teapot}))
     with pytest.raises(pytest.fail.Exception, match="lists teapot: no teapot answers"):
-        requirements.require(no_teapot)
+        machine.require(no_teapot)
 
 
 def test_an_unknown_requirement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "REQUIRED", frozenset({"docker", "podman"}))
     with pytest.raises(pytest.UsageError, match="unknown podman"):
-        requirements.pytest_configure()
+        machine.pytest_configure()
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("example.org", 80)])

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests import requirements
+from tests import machine
 from tests.bench.clock import Measure, alternate
 from tests.bench.figure import Figure, Scale, at_most, timing
 from tests.bench.machine import need
@@ -69,7 +69,7 @@ def window(server: Server) -> Iterator[Page]:
     with closing(server.browser("approver@example.org")) as person:
         cookies = [(cookie.name, cookie.value or "") for cookie in person.cookies.jar]
     with sync_playwright() as playwright:
-        path = requirements._chromium()
+        path = machine._chromium()
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         context = browser.new_context(base_url=server.url)
         context.add_cookies(

@@ -14,7 +14,7 @@ import psycopg
 
 from tests import environment
 from tests.bench.figure import Missing
-from tests.requirements import MISSING
+from tests.machine import MISSING
 from tests.server import ROOT
 
 # Starts PostgreSQL if it is installed, says where, and stops it when nobody reads any more.
@@ -30,7 +30,7 @@ BUSY = 1.5
 
 
 def need(name: str) -> None:
-    """Raise Missing with the reason when a marker's thing is not there (`tests.requirements`)."""
+    """Raise Missing with the reason when a marker's thing is not there (`tests.machine`)."""
     if missing := MISSING[name]():
         raise Missing(missing)
 

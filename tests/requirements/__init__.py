@@ -1,0 +1,1 @@
+"""The requirement documents, sentence by sentence."""
