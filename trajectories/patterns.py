@@ -54,6 +54,12 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text can hold no credential and no secret name, as it has none of their words."""
+    folded = text.casefold()
+    return not any(word in folded for word in _WORDS)
+
+
 def mask_patterns(text: str) -> str:
     """Return a text with everything masked that looks like a credential."""
     lowered = text.lower()
@@ -172,3 +178,4 @@ _PATTERNS: Final = (
         _whole,
     ),
 )
+_WORDS: Final = tuple(dict.fromkeys(word for pattern in _PATTERNS for word in pattern.words))

@@ -9,9 +9,11 @@ the length of the text.
 from __future__ import annotations
 
 import base64
+import json
 import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -23,6 +25,7 @@ from trajectories.patterns import (
     KEY_END,
     MASK,
     MAX_MATCH,
+    is_plain,
     is_secret_name,
     mask_patterns,
     pattern_spans,
@@ -36,6 +39,7 @@ MIN_GIVEN = 6
 MAX_HELD = 8 * MAX_MATCH
 
 _registered: set[str] = set()
+_written = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def secret_register(value: str) -> None:
@@ -86,6 +90,7 @@ class Redactor:
         forms = {form for value in self._known for form in _forms(value)}
         # Longest first: a secret that contains another is masked whole.
         self._literals = sorted(forms, key=lambda form: (-len(form), form))
+        self._in_json = [encode_basestring(form)[1:-1] for form in self._literals]
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
@@ -96,6 +101,13 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Return JSON data with secrets masked in all texts, keys and under secret names."""
+        # Most data has nothing to mask, and looking once through all of it is cheap.
+        whole = _written(value)
+        if is_plain(whole) and not any(literal in whole for literal in self._in_json):
+            return value
+        return self._masked(value)
+
+    def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -106,7 +118,7 @@ class Redactor:
 
     def _under(self, name: str, value: Any) -> Any:
         is_empty = value is None or isinstance(value, bool) or value in ("", [], {})
-        return MASK if is_secret_name(name) and not is_empty else self.value(value)
+        return MASK if is_secret_name(name) and not is_empty else self._masked(value)
 
     def _items(self, items: Iterable[Any]) -> list[Any]:
         # In an argv, `--password` and its value are two items.
@@ -114,7 +126,7 @@ class Redactor:
         is_next_secret = False
         for item in items:
             is_text = isinstance(item, str)
-            clean.append(MASK if is_next_secret and is_text else self.value(item))
+            clean.append(MASK if is_next_secret and is_text else self._masked(item))
             is_next_secret = is_text and bool(FLAG_BEFORE_SECRET.fullmatch(item))
         return clean
 

@@ -7,13 +7,14 @@ Numbers are limited to what serialises the same everywhere: integers within
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 MAX_SAFE_INTEGER = 2**53 - 1
+_WORDS = {None: "null", True: "true", False: "false"}
 
 
 def canonical_json(value: Any) -> bytes:
@@ -32,8 +33,13 @@ def digest_bytes(data: bytes) -> str:
 
 
 def _text(value: Any) -> str:
-    if value is None or isinstance(value, (bool, str)):
-        return json.dumps(value, ensure_ascii=False)
+    # The plain types first: asking whether something is a Mapping or a Sequence is slow.
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        return _object(value)
+    if value is None or isinstance(value, bool):
+        return _WORDS[value]
     if isinstance(value, int):
         if abs(value) > MAX_SAFE_INTEGER:
             raise ValueError(f"{value} is too large for canonical JSON")
@@ -41,12 +47,20 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):
-        # RFC 8785 sorts by UTF-16 code units, which differs from code points above U+FFFF.
-        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{_text(key)}:{_text(value[key])}" for key in keys) + "}"
+        return _object(value)
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return "[" + ",".join(_text(item) for item in value) + "]"
+        return "[" + ",".join([_text(item) for item in value]) + "]"
     raise ValueError(f"{type(value).__name__} is not a JSON value")
+
+
+def _object(value: Mapping[str, Any]) -> str:
+    # RFC 8785 sorts by UTF-16 code units, which differs from code points above U+FFFF.
+    keys = sorted(value, key=None if all(map(str.isascii, value)) else _utf_16)
+    return "{" + ",".join([f"{encode_basestring(key)}:{_text(value[key])}" for key in keys]) + "}"
+
+
+def _utf_16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
 
 
 def _number(value: float) -> str:
