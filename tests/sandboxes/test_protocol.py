@@ -439,12 +439,18 @@ def test_a_lost_sandbox_is_replaced_behind_the_session_and_that_is_said_once(
         assert "files that earlier commands made are gone" in after["stderr"]
         assert agent.run(session, "true")["stderr"] == ""
         agent.http.delete(f"/sandbox/v1/sessions/{session}")
+        with agent.http.stream("GET", f"/api/v1/runs/{session}/events") as events:
+            events.read()  # up to the end, when its container is gone
+    assert not _containers(session)
 
 
 def _remove_container(session: str) -> None:
+    [name] = _containers(session)
     with closing(docker.from_env()) as engine:
-        for container in engine.containers.list():
-            if session in container.labels.values():
-                container.remove(force=True)
-                return
-    pytest.fail(f"{session} has no container")
+        engine.containers.get(name).remove(force=True)
+
+
+def _containers(session: str) -> list[str]:
+    with closing(docker.from_env()) as engine:
+        found = engine.containers.list(all=True)
+        return [one.id for one in found if one.id and session in one.labels.values()]
