@@ -105,10 +105,16 @@ class ConstraintsRule(Part):
 
 
 class CommandMatcher(Part):
-    """The first words of a command: literal, or lists of alternatives."""
+    """The first words of a command: literal, or lists of alternatives.
+
+    In an allow rule, `writes` are globs of the files its output may go to, `env` of the variables
+    that may be set for it.
+    """
 
     prefix: CommandWords = ()
     program: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
+    writes: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
+    env: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
 
     @property
     def words(self) -> tuple[tuple[str, ...], ...]:

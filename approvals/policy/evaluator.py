@@ -41,6 +41,7 @@ class Bucket:
         self.plain: list[CompiledRule] = []
         self.on_commands: list[CompiledRule] = []
         self._by_words: dict[tuple[str, str | None], list[CompiledRule]] = {}
+        self._by_program: dict[str, list[CompiledRule]] = {}
 
     def add(self, rule: CompiledRule) -> None:
         """File one rule; rules come in document order."""
@@ -51,25 +52,34 @@ class Bucket:
         self.on_commands.append(rule)
         for key in rule.command.filed_under():
             self._by_words.setdefault(key, []).append(rule)
+        for program in rule.command.programs:
+            self._by_program.setdefault(program, []).append(rule)
 
     def holding(self, request: AuthorityRequest) -> list[CompiledRule]:
         """Return the rules without a command part that hold."""
         return [rule for rule in self.plain if rule.holds(request)]
 
     def meeting(self, command: SimpleCommand, request: AuthorityRequest) -> list[CompiledRule]:
-        """Return the command rules that hold and whose words one command starts with."""
-        program = command.program
-        if program is None or not self._by_words:
-            return []
-        second = command.words[1] if len(command.words) > 1 else None
-        found = self._by_words.get((program, None), [])
-        if second is not None:
-            found = found + self._by_words.get((program, second), [])
+        """Return the command rules that hold and whose words one command could start with."""
         return [
             rule
-            for rule in found
+            for rule in self._candidates(command)
             if rule.command and rule.command.matches(command) and rule.holds(request)
         ]
+
+    def _candidates(self, command: SimpleCommand) -> list[CompiledRule]:
+        program = command.program
+        if program is None:
+            return self.on_commands
+        if not self._by_words:
+            return []
+        if len(command.words) < 2:
+            return self._by_words.get((program, None), [])
+        second = command.words[1]
+        if second is None:
+            return self._by_program.get(program, [])
+        found = self._by_words.get((program, None), [])
+        return found + self._by_words.get((program, second), [])
 
 
 class Slice(NamedTuple):
@@ -150,11 +160,15 @@ class CompiledPolicy:
     def _without_refusal(self, finish: _Finish) -> PolicyDecision:
         """Decide where no deny and no plain ask rule matched."""
         request, line, rules = finish.request, finish.line, finish.rules
-        if line is not None and line.opaque and _meets_command_rules(rules, request):
+        proving = _covering(rules.allow, request, line) if line else []
+        if (
+            line is not None
+            and line.opaque
+            and not proving
+            and _meets_command_rules(rules, request)
+        ):
             return finish.opaque(line.opaque_reasons)
-        allowing = rules.allow.holding(request)
-        if line is not None:
-            allowing += _covering(rules.allow, request, line)
+        allowing = rules.allow.holding(request) + proving
         return finish.matched(Allow, allowing) if allowing else finish.unmatched()
 
 
@@ -174,7 +188,7 @@ def _refusing(bucket: Bucket, request: AuthorityRequest, line: CommandLine | Non
 
 def _covering(bucket: Bucket, request: AuthorityRequest, line: CommandLine) -> list[CompiledRule]:
     """Return the command-allow rules if together they cover every command of the line."""
-    if line.opaque:
+    if not line.provable:
         return []
     used: dict[int, CompiledRule] = {}
     for command in line.commands:

@@ -75,9 +75,11 @@ def _miss(rule: CompiledRule, request: AuthorityRequest, line: CommandLine | Non
         return "wants a command"
     if rule.effect is not Effect.ALLOW:
         return "no command of the line begins with its words"
-    if line.opaque:
+    if not line.provable:
         return f"the command could not be read: {', '.join(line.opaque_reasons)}"
-    other = next(command for command in line.commands if not rule.command.covers(command))
+    other = next((item for item in line.commands if not rule.command.covers(item)), None)
+    if other is None:
+        return "no command is run that it could cover"
     return f"does not cover `{' '.join(word or '?' for word in other.words)}`"
 
 

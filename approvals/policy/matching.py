@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 
+from approvals.policy.commands.line import Kind
 from approvals.policy.decision import (
     ApprovalTerms,
     AuthorityRequest,
@@ -18,7 +20,7 @@ from approvals.policy.decision import (
 from approvals.policy.globs import Matcher, compile_glob
 
 if TYPE_CHECKING:
-    from approvals.policy.commands.line import CommandLine, SimpleCommand
+    from approvals.policy.commands.line import CommandLine, Risk, SimpleCommand
     from approvals.policy.document import CommandMatcher, Conditions, ConstraintsRule, Rule
 
 type Holds = Callable[[AuthorityRequest], bool]
@@ -34,10 +36,16 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class CommandTest:
-    """The first words a command must have, as sets of alternatives per word."""
+    """The first words a command must have, as sets of alternatives per word.
+
+    `writes` are the files its output may go to and `env` the variables that may be set for it;
+    both only count for an allow, which must cover everything a command comes with.
+    """
 
     words: tuple[frozenset[str], ...]
     programs: frozenset[str]
+    writes: tuple[Matcher, ...] = ()
+    env: tuple[Matcher, ...] = ()
 
     def filed_under(self) -> Iterator[tuple[str, str | None]]:
         """Yield what to file this under: each program with each second word, None for any."""
@@ -47,17 +55,49 @@ class CommandTest:
                 yield program, second
 
     def matches(self, command: SimpleCommand) -> bool:
-        """Tell whether a command starts with these words, its program named by any folder."""
-        if command.program not in self.programs:
+        """Tell whether a command could start with these words, its program in any folder.
+
+        A word nobody knows could be this one, or several, or none: from there on all is open.
+        """
+        program = command.program
+        if program is None:
+            return True
+        if program not in self.programs:
             return False
-        rest = command.words[1 : len(self.words)]
-        return len(rest) == len(self.words) - 1 and all(
-            word in allowed for word, allowed in zip(rest, self.words[1:], strict=True)
-        )
+        rest = command.words[1:]
+        for at, allowed in enumerate(self.words[1:]):
+            if at >= len(rest):
+                return False
+            word = rest[at]
+            if word is None:
+                return True
+            if word not in allowed:
+                return False
+        return True
 
     def covers(self, command: SimpleCommand) -> bool:
-        """Tell whether an allow rule with these words proves a command harmless."""
-        return command.bare and command.words[0] in self.words[0] and self.matches(command)
+        """Tell whether an allow rule with these words proves a command harmless.
+
+        The words it names must be there as they stand, the program without a folder, and nothing
+        may come with them that the rule does not speak of.
+        """
+        named = command.words[: len(self.words)]
+        if not command.bare or None in named or named[0] not in self.words[0]:
+            return False
+        return (
+            self.matches(command)
+            and all(risk.at < len(self.words) or self._may_write(risk) for risk in command.risks)
+            and all(_meets(target, self.writes) for target in command.writes)
+            and all(_meets(name, self.env) for name in command.env)
+        )
+
+    def _may_write(self, risk: Risk) -> bool:
+        return risk.kind is Kind.WRITE and _meets(risk.target, self.writes)
+
+
+def _meets(value: str | None, patterns: tuple[Matcher, ...]) -> bool:
+    # A file is compared by where it is, so that a pattern for a folder covers nothing above it.
+    return value is not None and any(match(normpath(value)) for match in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +130,11 @@ class CompiledRule:
         if line is None:
             return False
         if self.effect is Effect.ALLOW:
-            return not line.opaque and all(map(self.command.covers, line.commands))
+            return (
+                line.provable
+                and bool(line.commands)
+                and all(map(self.command.covers, line.commands))
+            )
         return any(map(self.command.matches, line.commands))
 
 
@@ -115,7 +159,12 @@ def compile_rule(rule: Rule, effect: Effect, order: int) -> CompiledRule:
 def compile_command(matcher: CommandMatcher) -> CommandTest:
     """Return the test of a command matcher's words."""
     words = tuple(frozenset(alternatives) for alternatives in matcher.words)
-    return CommandTest(words, frozenset(word.rpartition("/")[2] for word in words[0]))
+    return CommandTest(
+        words,
+        frozenset(word.rpartition("/")[2] for word in words[0]),
+        tuple(map(compile_glob, matcher.writes)),
+        tuple(map(compile_glob, matcher.env)),
+    )
 
 
 def _constraints(rule: ConstraintsRule) -> Constraints:

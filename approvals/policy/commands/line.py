@@ -3,7 +3,46 @@
 from __future__ import annotations
 
 import unicodedata
+from enum import StrEnum
 from typing import NamedTuple
+
+type Words = tuple[str | None, ...]
+
+
+class Kind(StrEnum):
+    """What a part beyond a chain of literal words means for what can be proven of its line."""
+
+    # It may run anything.
+    CODE = "code"
+    # A value nobody knows before the line runs.
+    VALUE = "value"
+    # Read in full, and covered only by a rule that speaks of it.
+    WRITE = "write"
+    ENV = "env"
+    # Read in full: the commands inside are all there is to it.
+    SHAPE = "shape"
+
+
+PROVABLE = frozenset({Kind.WRITE, Kind.ENV, Kind.SHAPE})
+
+
+class Risk(NamedTuple):
+    """An argument that makes a program do more than its name says.
+
+    `at` is the position of the word; a rule that spells that word out covers it. `target` is the
+    file a WRITE goes to, None when it is not known. `opaque` when it is the shell itself, or a
+    program that only starts others, that may run anything by it.
+    """
+
+    at: int
+    does: str
+    kind: Kind = Kind.CODE
+    target: str | None = None
+    opaque: bool = False
+
+
+# The place of a risk no rule can spell out.
+NOWHERE = 1_000_000
 
 
 class SimpleCommand(NamedTuple):
@@ -11,14 +50,18 @@ class SimpleCommand(NamedTuple):
 
     `words` are literal; None stands for a word whose value is not known before it runs.
     `reached` says through what it runs, outermost first; empty for a command of a plain chain.
-    `start` and `end` are character positions in the text of the whole line.
+    `start` and `end` are character positions in the text of the whole line. `writes` are the
+    files its output is redirected to (None: unknown), `env` the variables set for it.
     """
 
-    words: tuple[str | None, ...]
+    words: Words
     text: str
     start: int
     end: int
     reached: tuple[str, ...] = ()
+    writes: Words = ()
+    env: tuple[str, ...] = ()
+    risks: tuple[Risk, ...] = ()
 
     @property
     def program(self) -> str | None:
@@ -28,17 +71,18 @@ class SimpleCommand(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """Whether every word is known and the program is named without a folder."""
-        return None not in self.words and "/" not in (self.words[0] or "/")
+        """Whether the program is known and named without a folder."""
+        return bool(self.words) and "/" not in (self.words[0] or "/")
 
 
 class OpaquePart(NamedTuple):
-    """Text that could not be read, with the reason in words a person understands."""
+    """Text beyond a chain of literal words, with the reason in words a person understands."""
 
     reason: str
     text: str
     start: int
     end: int
+    kind: Kind = Kind.CODE
 
 
 class CommandLine(NamedTuple):
@@ -47,6 +91,11 @@ class CommandLine(NamedTuple):
     text: str
     commands: tuple[SimpleCommand, ...]
     opaque: tuple[OpaquePart, ...] = ()
+
+    @property
+    def provable(self) -> bool:
+        """Whether all of the line was read, so that rules can cover every part of it."""
+        return all(part.kind in PROVABLE for part in self.opaque)
 
     @property
     def opaque_reasons(self) -> tuple[str, ...]:
@@ -70,10 +119,11 @@ def visible(text: str) -> str:
     r"""Return text with control, bidirectional and invisible characters written as escapes."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(char) if _is_hidden(char) else char for char in text)
+    return "".join(_escaped(char) if is_hidden(char) else char for char in text)
 
 
-def _is_hidden(char: str) -> bool:
+def is_hidden(char: str) -> bool:
+    """Tell whether a character shows nothing, or changes how those around it show."""
     # Cc control, Cf format (bidi, zero width), Cs surrogate, Zl/Zp separators, Co private use.
     return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp", "Co"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from approvals.policy.commands.wrappers import KEYWORDS
+from approvals.policy.commands.shells import KEYWORDS
 
 _PROGRAM = r"[A-Za-z0-9_./][A-Za-z0-9_./\-]*"
 _BARE = r"[A-Za-z0-9_./@%+,:^\-]+(?:=[A-Za-z0-9_./@%+,:^\-]*)?"

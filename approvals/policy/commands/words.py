@@ -5,29 +5,32 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from approvals.policy.commands.line import Kind
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
 class Word(NamedTuple):
-    """A word's value, or None with the reason it is not known."""
+    """A word's value (None: not known), and why it is no plain literal, if it is not."""
 
     value: str | None
     reason: str = ""
+    kind: Kind | None = None
 
 
 UNREADABLE = "the shell grammar cannot read it"
+CONTINUATION = "a line continuation"
+ARITHMETIC = "an arithmetic expansion"
+BRACES = "a brace expansion"
 
-# Characters of an unquoted word that make the shell do something with it.
-_ACTIVE = re.compile(r"""[\\*?\[{}$`'"()<>&|;\s]|(?:^|[=:])~""")
+# Characters of an unquoted word that make the shell do something with it; an escape hides one.
+_ACTIVE = re.compile(r"""\\(?P<escaped>.?)|(?P<active>[*?\[{}$`'"()<>&|;\s])|(?:^|[=:])(?P<home>~)""", re.S)  # fmt: skip
 
 _ACTIVE_REASONS = {
-    "\\": "an escape",
     "*": "a glob",
     "?": "a glob",
     "[": "a glob",
-    "{": "a brace expansion",
-    "}": "a brace expansion",
     "$": "a variable",
     "`": "a command substitution",
 }
@@ -38,13 +41,24 @@ _NODE_REASONS = {
     "$": "a variable",
     "command_substitution": "a command substitution",
     "process_substitution": "a process substitution",
-    "arithmetic_expansion": "an arithmetic expansion",
-    "brace_expression": "a brace expansion",
-    "ansi_c_string": "a $'...' string",
+    "arithmetic_expansion": ARITHMETIC,
+    "brace_expression": BRACES,
     "translated_string": 'a $"..." string',
     "extglob_pattern": "a glob",
     "ERROR": UNREADABLE,
 }
+
+_LITERAL = Kind.SHAPE
+_STRENGTH = {None: 0, Kind.SHAPE: 1, Kind.VALUE: 2, Kind.CODE: 3}
+
+# What is left of a backslash inside double quotes.
+_QUOTED_ESCAPE = re.compile(r'\\([$`"\\\n])')
+_ANSI_ESCAPE = re.compile(r"""\\(?:([abeEfnrtv\\'"?])|x([0-9A-Fa-f]{1,2})|([0-7]{1,3}))""")
+_ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
+         "t": "\t", "v": "\v"}  # fmt: skip
+
+# A parameter expansion that only reads a variable, with a plain default or pattern at most.
+_PLAIN_EXPANSION = re.compile(r"\$\{#?\w+(?:(?::?[-+?]|##?|%%?|\^\^?|,,?)[^$`}]*)?\}")
 
 
 def read_word(node: Node) -> Word:
@@ -53,56 +67,111 @@ def read_word(node: Node) -> Word:
     if kind == "word":
         return _plain(_text(node))
     if kind == "raw_string":
-        return _single_quoted(_text(node)[1:-1])
+        return Word(_text(node)[1:-1])
     if kind == "string":
         return _double_quoted(node)
     if kind == "concatenation":
         return _joined(node)
     if kind == "number" and not node.child_count:
         return Word(_text(node))
+    if kind == "ansi_c_string":
+        return _ansi_c(_text(node)[2:-1])
     if kind in ("==", "=~"):
         return Word(kind)
-    return Word(None, _NODE_REASONS.get(kind, kind.replace("_", " ")))
+    return Word(None, _NODE_REASONS.get(kind, kind.replace("_", " ")), _unknown_kind(node))
+
+
+def _unknown_kind(node: Node) -> Kind:
+    if node.type == "expansion":
+        return Kind.VALUE if _PLAIN_EXPANSION.fullmatch(_text(node)) else Kind.CODE
+    if node.type == "arithmetic_expansion":
+        return arithmetic_kind(_text(node))
+    return Kind.VALUE if node.type in _NODE_REASONS and node.type != "ERROR" else Kind.CODE
+
+
+def arithmetic_kind(text: str) -> Kind:
+    """Tell whether arithmetic only counts; with names in it, text in a variable may run."""
+    return Kind.CODE if re.search(r"[A-Za-z_$`\[]", text) else Kind.VALUE
 
 
 def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def _plain(text: str) -> Word:
-    found = _ACTIVE.search(text)
-    if found is None:
-        return Word(text)
-    if "\\\n" in text:
-        return Word(None, "a line continuation")
-    if found[0].endswith("~"):
-        return Word(None, "`~`")
-    return Word(None, _ACTIVE_REASONS.get(found[0], UNREADABLE))
+def _plain(text: str, *, braces: bool = False) -> Word:
+    """Return an unquoted word; `braces` when it is one of several pieces."""
+    reason = ""
+    pieces: list[str] = []
+    at = 0
+    for found in _ACTIVE.finditer(text):
+        if found["active"] is not None:
+            reason = _ACTIVE_REASONS.get(found[0], "")
+            if not reason and found[0] not in "{}":
+                return Word(None, UNREADABLE, Kind.CODE)
+            if reason:
+                return Word(None, reason, Kind.VALUE if found[0] in "*?[" else Kind.CODE)
+        elif found["home"]:
+            return Word(None, "`~`", Kind.VALUE)
+        elif found["escaped"] is not None:
+            pieces.append(text[at : found.start()])
+            at = found.end()
+            joins = found["escaped"] == "\n"
+            pieces.append("" if joins else found["escaped"])
+            reason = CONTINUATION if joins else reason or "an escape"
+    if not braces and _expands(text):
+        return Word(None, BRACES, Kind.VALUE)
+    reason = reason or (BRACES if "{" in text or "}" in text else "")
+    return Word("".join([*pieces, text[at:]]), reason, _LITERAL if reason else None)
 
 
-def _single_quoted(text: str) -> Word:
-    # Some programs run such text when they read it (printf -v, test -v, array subscripts).
-    if "$(" in text or "`" in text:
-        return Word(None, "a command substitution inside quotes")
-    return Word(text)
+def _expands(text: str) -> bool:
+    return "{" in text and "}" in text and ("," in text or ".." in text)
 
 
 def _double_quoted(node: Node) -> Word:
     text = _text(node)[1:-1]
-    if any(child.type not in ('"', "string_content") for child in node.children):
-        return Word(None, "an expansion inside quotes")
-    if "\\\n" in text:
-        return Word(None, "a line continuation")
-    if "\\" in text:
-        return Word(None, "an escape")
-    return Word(text)
+    if "$[" in text:
+        return Word(None, ARITHMETIC, Kind.CODE)
+    kinds = [
+        _unknown_kind(child)
+        for child in node.children
+        if child.type not in ('"', "string_content", "$")
+    ]
+    if kinds:
+        kind = Kind.CODE if Kind.CODE in kinds else Kind.VALUE
+        return Word(None, "an expansion inside quotes", kind)
+    if "\\" not in text:
+        return Word(text)
+    value = _QUOTED_ESCAPE.sub(lambda found: found[1].strip("\n"), text)
+    return Word(value, CONTINUATION if "\\\n" in text else "an escape", _LITERAL)
+
+
+def _ansi_c(text: str) -> Word:
+    rest = _ANSI_ESCAPE.sub("", text)
+    value = _ANSI_ESCAPE.sub(_ansi_char, text)
+    known = "\\" not in rest and "\0" not in value and value.isascii()
+    # A plain POSIX shell takes the same text for a dollar sign and a string.
+    return Word(value if known else None, "a $'...' string", Kind.VALUE)
+
+
+def _ansi_char(found: re.Match[str]) -> str:
+    letter, hexed, octal = found.groups()
+    if letter:
+        return _ANSI.get(letter, letter)
+    return chr(int(hexed, 16) if hexed else int(octal, 8) & 0xFF)
 
 
 def _joined(node: Node) -> Word:
-    pieces: list[str] = []
-    for child in node.children:
-        piece = read_word(child)
-        if piece.value is None:
-            return piece
-        pieces.append(piece.value)
-    return Word("".join(pieces))
+    pieces = [
+        _plain(_text(child), braces=True) if child.type == "word" else read_word(child)
+        for child in node.children
+    ]
+    worst = max(pieces, key=lambda piece: _STRENGTH[piece.kind])
+    if any(piece.value is None for piece in pieces):
+        return Word(None, worst.reason, worst.kind or Kind.VALUE)
+    # Only unquoted braces expand; where quotes make that hard to tell, the value is unknown.
+    if any(child.type == "word" and "{" in _text(child) for child in node.children) and _expands(
+        _text(node)
+    ):
+        return Word(None, BRACES, Kind.VALUE)
+    return Word("".join(piece.value or "" for piece in pieces), worst.reason, worst.kind)

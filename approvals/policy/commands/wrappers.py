@@ -6,33 +6,26 @@ command, an allow rule must cover the inner one as well as the wrapper.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-type Words = tuple[str | None, ...]
-
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
-
-TEXT_RUNNERS = frozenset({
-    "eval", "source", ".", "exec", "command", "builtin", "trap", "alias", "hash", "fc", "bind",
-    "complete", "compgen", "mapfile", "readarray", "let", "read", "enable",
-})  # fmt: skip
-
-# Words with a meaning of their own to the shell; the grammar takes some of them for programs.
-KEYWORDS = frozenset({
-    "time", "coproc", "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while",
-    "until", "do", "done", "in", "function", "{", "}", "!", "[[", "]]",
-})  # fmt: skip
+from approvals.policy.commands.line import NOWHERE, Risk, Words
+from approvals.policy.commands.variables import changes_what_runs
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """Something a command runs: an argv, or shell text when `script` is set."""
+    """Something a command runs: an argv, or shell text when `script` is set.
+
+    `env` are the names of the variables set for it on the way.
+    """
 
     through: str
     words: Words = ()
     script: str | None = None
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +48,14 @@ class Wrapper:
         while self.assignments and rest and rest[0] is not None and "=" in rest[0]:
             rest = rest[1:]
         return rest
+
+    def names(self, words: Words, inside: Words) -> tuple[str, ...]:
+        """Return the variables set on the way to the command."""
+        if not self.assignments:
+            return ()
+        own = words[1 : len(words) - len(inside)]
+        names = (word.partition("=")[0] for word in own if word and "=" in word)
+        return tuple(name for name in names if not name.startswith("-"))
 
 
 def skip_options(
@@ -81,45 +82,46 @@ def _takes_next(word: str, valued: str, valued_long: frozenset[str]) -> bool:
     return position == len(word) - 1
 
 
-def _long(*names: str) -> frozenset[str]:
+def long_options(*names: str) -> frozenset[str]:
+    """Return the names as they are written."""
     return frozenset(f"--{name}" for name in names)
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper("uCS", _long("unset", "chdir", "split-string"), assignments=True),
+    "env": Wrapper("uCS", long_options("unset", "chdir", "split-string"), assignments=True),
     "sudo": Wrapper(
         "aCcDghpRrTtUu",
-        _long("user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"),
+        long_options("user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"),
         assignments=True,
     ),
     "doas": Wrapper("aCu"),
-    "nice": Wrapper("n", _long("adjustment")),
-    "ionice": Wrapper("cnpPu", _long("class", "classdata")),
+    "nice": Wrapper("n", long_options("adjustment")),
+    "ionice": Wrapper("cnpPu", long_options("class", "classdata")),
     "chrt": Wrapper("TPDp", operands=1),
     "taskset": Wrapper(operands=1),
     "nohup": Wrapper(),
     "setsid": Wrapper(),
-    "timeout": Wrapper("ks", _long("kill-after", "signal"), operands=1),
-    "stdbuf": Wrapper("ioe", _long("input", "output", "error")),
+    "timeout": Wrapper("ks", long_options("kill-after", "signal"), operands=1),
+    "stdbuf": Wrapper("ioe", long_options("input", "output", "error")),
     "unbuffer": Wrapper(),
-    "time": Wrapper("fo", _long("format", "output")),
+    "time": Wrapper("fo", long_options("format", "output")),
     "xargs": Wrapper(
         "adEILnPs",
-        _long(
+        long_options(
             "arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars",
             "process-slot-var",
         ),
     ),
-    "parallel": Wrapper("jaSn", _long("jobs", "arg-file", "sshlogin", "max-args")),
-    "chroot": Wrapper("", _long("userspec", "groups"), operands=1),
-    "unshare": Wrapper("RwSG", _long("root", "wd", "setuid", "setgid")),
-    "nsenter": Wrapper("tSG", _long("target", "setuid", "setgid")),
-    "setpriv": Wrapper("", _long("reuid", "regid", "groups", "inh-caps", "ambient-caps")),
+    "parallel": Wrapper("jaSn", long_options("jobs", "arg-file", "sshlogin", "max-args")),
+    "chroot": Wrapper("", long_options("userspec", "groups"), operands=1),
+    "unshare": Wrapper("RwSG", long_options("root", "wd", "setuid", "setgid")),
+    "nsenter": Wrapper("tSG", long_options("target", "setuid", "setgid")),
+    "setpriv": Wrapper("", long_options("reuid", "regid", "groups", "inh-caps", "ambient-caps")),
     "setarch": Wrapper(operands=1),
-    "flock": Wrapper("wE", _long("timeout", "conflict-exit-code"), operands=1),
+    "flock": Wrapper("wE", long_options("timeout", "conflict-exit-code"), operands=1),
     "strace": Wrapper("abeEIoOpPsSuUX"),
     "ltrace": Wrapper("aADeFlnopsuwx"),
-    "watch": Wrapper("nq", _long("interval", "equexit")),
+    "watch": Wrapper("nq", long_options("interval", "equexit")),
     "busybox": Wrapper(),
     "toybox": Wrapper(),
     "command": Wrapper(),
@@ -127,119 +129,230 @@ WRAPPERS: dict[str, Wrapper] = {
     "exec": Wrapper("a"),
     "coproc": Wrapper(),
     "fakeroot": Wrapper("lsbi"),
+    "systemd-run": Wrapper("pMuHEtS", long_options("unit", "property", "setenv", "uid", "gid", "slice", "host", "machine")),
+    "numactl": Wrapper("NCmpil"),
+    "cpulimit": Wrapper("lpe"),
+    "firejail": Wrapper(),
+    "xvfb-run": Wrapper("nsefp"),
+    "rlwrap": Wrapper("abcCDefgHiIlmopPqrRsSStvwXzZ"),
+    "torsocks": Wrapper("aPpu"),
+    "proxychains": Wrapper("f"),
+    "proxychains4": Wrapper("f"),
+    "ssh-agent": Wrapper("aEtP"),
+    "dbus-run-session": Wrapper(),
+    "valgrind": Wrapper(),
+    "gtime": Wrapper("fo", long_options("format", "output")),
+    "caffeinate": Wrapper("tw"),
+    "runcon": Wrapper("tulr"),
+    "npx": Wrapper("pc", long_options("package", "call")),
+    "bunx": Wrapper(),
+    "uvx": Wrapper("p", long_options("from", "with", "python")),
+    "pipx": Wrapper(operands=1),
+    "catchsegv": Wrapper(),
+    "entr": Wrapper(),
+    "dotenv": Wrapper("f"),
 }  # fmt: skip
+
+# -c alone or last in a cluster, and the options of env that hold -S.
+_TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
+_SPLIT_OPTION = re.compile(r"-[i0v]*S|--split-string(?:=|$)|--split(?:=|$)")
 
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 def _find_commands(words: Words) -> Iterator[Inner]:
-    """Yield each command of find's -exec family: the words up to `;` or `+`."""
+    """Yield each command of find's -exec family: the words up to `;` or `+`.
+
+    What find found stands where `{}` is: a value nobody knows.
+    """
     start: int | None = None
-    for at, word in enumerate(words):
+    for at, word in enumerate((*words, ";")):
         if start is None and word in _FIND_RUNS:
             start = at + 1
         elif start is not None and word in (";", "+"):
-            yield Inner(f"find {words[start - 1]}", words[start:at])
+            inside = tuple(None if "{}" in (item or "") else item for item in words[start:at])
+            if inside:
+                yield Inner(f"find {words[start - 1]}", inside)
             start = None
-    if start is not None:
-        yield Inner(f"find {words[start - 1]}", words[start:])
 
 
-def _option_script(name: str) -> Callable[[Words], Iterator[Inner]]:
+def _xargs(words: Words) -> Iterator[Inner]:
+    """Yield what xargs starts, with unknown words where its input goes."""
+    inside = WRAPPERS["xargs"].command_of(words)
+    if not inside:
+        return
+    own = words[1 : len(words) - len(inside)]
+    mark = next((_replaced(own, at) for at in range(len(own)) if _replaced(own, at)), None)
+    if mark is None:
+        yield Inner("xargs", (*inside, None))
+    else:
+        yield Inner("xargs", tuple(None if mark in (word or "") else word for word in inside))
+
+
+def _replaced(own: Words, at: int) -> str | None:
+    """Return the text that -I or -i has replaced."""
+    word = own[at] or ""
+    if word in ("-I", "--replace") and word == "-I":
+        return own[at + 1] if at + 1 < len(own) else None
+    if word.startswith("-I"):
+        return word[2:]
+    if word.startswith("--replace"):
+        return word.partition("=")[2] or "{}"
+    return (word[2:] or "{}") if word.startswith("-i") else None
+
+
+def _parallel(words: Words) -> Iterator[Risk | Inner]:
+    """Yield the text parallel gives to a shell, or the arguments it runs as commands."""
+    inside = WRAPPERS["parallel"].command_of(words)
+    cut = next((at for at, word in enumerate(inside) if word in (":::", "::::", ":::+")), None)
+    own = inside if cut is None else inside[:cut]
+    if own:
+        text = joined(own)
+        if text is None:
+            yield Risk(NOWHERE, "`parallel` runs text as a command", opaque=True)
+        else:
+            yield Inner("parallel", script=text)
+            yield Inner("parallel", (*own, None))
+    else:
+        for word in inside[1:] if cut == 0 else ():
+            yield Inner("parallel", script=word or "")
+        yield Risk(NOWHERE, "`parallel` runs its input as commands", opaque=True)
+
+
+def _option_script(name: str) -> Callable[[Words], Iterator[Risk | Inner]]:
     """Return a reader for programs whose `-c TEXT` is run by a shell."""
 
-    def read(words: Words) -> Iterator[Inner]:
-        for option, text in pairwise(words):
-            if option in ("-c", "--command") and text is not None:
-                yield Inner(f"{name} -c", script=text)
+    def read(words: Words) -> Iterator[Risk | Inner]:
+        text: str | None = None
+        for option, value in zip(words[1:], (*words[2:], None), strict=True):
+            if option is None:
+                continue
+            if option.startswith("--command="):
+                text = option.removeprefix("--command=")
+            elif option == "--command" or _TEXT_OPTION.fullmatch(option):
+                text = value
+            elif option.startswith("-c"):
+                text = option[2:]
+        if text is not None:
+            yield Inner(f"{name} -c", script=text)
+        else:
+            yield Risk(NOWHERE, f"`{name}` starts a shell", opaque=True)
 
     return read
 
 
-def _joined(words: Sequence[str | None]) -> str | None:
+def joined(words: Sequence[str | None]) -> str | None:
+    """Return words as one text, None when one of them is not known."""
     return " ".join(word for word in words if word is not None) if None not in words else None
 
 
-def _eval_script(words: Words) -> Iterator[Inner]:
-    text = _joined(words[1:])
-    if text:
-        yield Inner("eval", script=text)
-
-
-def _trap_script(words: Words) -> Iterator[Inner]:
-    rest = words[2:] if words[1:2] == ("--",) else words[1:]
-    if len(rest) > 1 and rest[0] is not None and not rest[0].startswith("-"):
-        yield Inner("trap", script=rest[0])
+def _flock(words: Words) -> Iterator[Risk | Inner]:
+    """Yield the command behind the lock file, or the text of -c."""
+    inside = WRAPPERS["flock"].command_of(words)
+    if inside[:1] in (("-c",), ("--command",)):
+        if len(inside) > 1 and inside[1] is not None:
+            yield Inner("flock -c", script=inside[1])
+        else:
+            yield Risk(NOWHERE, "`flock -c` runs text as a command", opaque=True)
+    elif inside:
+        yield Inner("flock", inside)
 
 
 def _watch_script(words: Words) -> Iterator[Inner]:
-    text = _joined(WRAPPERS["watch"].command_of(words))
+    text = joined(WRAPPERS["watch"].command_of(words))
     if text:
         yield Inner("watch", script=text)
 
 
-def _env_split(words: Words) -> Iterator[Inner]:
+def _env_split(words: Words) -> Iterator[Risk | Inner]:
     """Yield the command given to env as one text with -S."""
-    for option, text in pairwise(words):
-        if option in ("-S", "--split-string") and text is not None:
-            yield Inner("env -S", script=text)
+    for at, word in enumerate(words[1:], 1):
+        if word is None or not word.startswith("-"):
+            return
+        found = _SPLIT_OPTION.match(word)
+        if found is None:
+            continue
+        attached = word[found.end() :]
+        text = attached or (words[at + 1] if at + 1 < len(words) else None)
+        rest = words[at + (1 if attached else 2) :]
+        if text is None or None in rest or "\\" in text:
+            yield Risk(at, "`env -S` splits text that is not known", opaque=True)
+        else:
+            script = " ".join([text, *(shlex.quote(item) for item in rest if item is not None)])
+            yield Inner("env -S", script=script)
+        return
 
 
-READERS: dict[str, Callable[[Words], Iterator[Inner]]] = {
+def _unknown_operand(program: str, words: Words, inside: Words) -> Iterator[Risk]:
+    """An unknown word among a wrapper's own can be more words than one, and begin a command."""
+    if None in words[: len(words) - len(inside)]:
+        why = f"words of `{program}` that are not known before it runs"
+        yield Risk(NOWHERE, why, opaque=True)
+
+
+READERS: dict[str, Callable[[Words], Iterator[Risk | Inner]]] = {
     "find": _find_commands,
+    "xargs": _xargs,
+    "parallel": _parallel,
     "su": _option_script("su"),
     "runuser": _option_script("runuser"),
     "script": _option_script("script"),
-    "flock": _option_script("flock"),
-    "eval": _eval_script,
-    "trap": _trap_script,
+    "flock": _flock,
     "watch": _watch_script,
     "env": _env_split,
 }
 
+# Programs that start another one behind a subcommand of their own.
+SUBCOMMANDS = {
+    ("uv", "run"): Wrapper(
+        "pP", long_options("python", "with", "extra", "group", "project", "directory")
+    ),
+    ("poetry", "run"): Wrapper(),
+    ("pipenv", "run"): Wrapper(),
+    ("pdm", "run"): Wrapper(),
+    ("rye", "run"): Wrapper(),
+    ("hatch", "run"): Wrapper(),
+    ("conda", "run"): Wrapper("np"),
+    ("bundle", "exec"): Wrapper(),
+    ("npm", "exec"): Wrapper(),
+    ("pnpm", "exec"): Wrapper(),
+    ("yarn", "exec"): Wrapper(),
+    ("direnv", "exec"): Wrapper(operands=1),
+    ("perf", "stat"): Wrapper("eo"),
+    ("perf", "record"): Wrapper("eo"),
+    ("rustup", "run"): Wrapper(operands=1),
+    ("cargo", "watch"): Wrapper(),
+}
 
-def inner_commands(program: str, words: Words) -> Iterator[Inner]:
+
+def inner_commands(program: str, words: Words) -> Iterator[Risk | Inner]:
     """Yield what a command runs besides itself, by the tables above."""
-    script = shell_script(words) if program in SHELLS else None
-    if script is not None:
-        yield Inner(f"{program} -c", script=script)
-        return
-    wrapper = WRAPPERS.get(program)
-    if wrapper is not None:
-        inside = wrapper.command_of(words)
-        if inside:
-            yield Inner(program, inside)
     reader = READERS.get(program)
     if reader is not None:
-        yield from reader(words)
+        found = list(reader(words))
+        yield from found
+        if program in _READ_WHOLE or (found and program == "env"):
+            return
+    wrapper, own = WRAPPERS.get(program), words
+    if wrapper is None and len(words) > 1:
+        wrapper, own = SUBCOMMANDS.get((program, words[1] or "")), words[1:]
+    if wrapper is None:
+        return
+    inside = wrapper.command_of(own)
+    if inside:
+        yield from _unknown_operand(program, own, inside)
+        yield from _set_for(wrapper, own, inside)
+        names = wrapper.names(own, inside)
+        yield Inner(program, inside, env=names)
 
 
-def shell_script(words: Words) -> str | None:
-    """Return the text of `sh -c TEXT`, None when a shell is given no literal text that way."""
-    if len(words) == 3 and words[1] == "-c":
-        return words[2]
-    operands = _shell_operands(words)
-    return operands[0] if operands and has_command_option(words) else None
+def _set_for(wrapper: Wrapper, words: Words, inside: Words) -> Iterator[Risk]:
+    for name in wrapper.names(words, inside):
+        if changes_what_runs(name):
+            at = next(at for at, word in enumerate(words) if (word or "").startswith(f"{name}="))
+            yield Risk(at, f"{name} changes what programs run")
 
 
-def has_command_option(words: Words) -> bool:
-    """Tell whether a shell's options include -c, alone or in a cluster such as -lc."""
-    return _has_shell_option(words, "c")
-
-
-def reads_its_input(words: Words) -> bool:
-    """Tell whether a shell started so takes its commands from standard input."""
-    operands = _shell_operands(words)
-    if not operands or _has_shell_option(words, "s"):
-        return True
-    return operands[0] in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
-
-
-def _shell_operands(words: Words) -> Words:
-    # A shell also takes options with a plus sign; +o and +O have a value like -o and -O.
-    return skip_options(words[1:], "oO", _long("rcfile", "init-file"), marks="-+")
-
-
-def _has_shell_option(words: Words, letter: str) -> bool:
-    options = words[1 : len(words) - len(_shell_operands(words))]
-    return any(word and letter in word and not word.startswith("--") for word in options)
+_READ_WHOLE = frozenset({"find", "xargs", "parallel", "flock"})
+# Programs whose command stands behind words of their own, by the name of those that have any.
+STARTS_OTHERS = frozenset(program for program, _ in SUBCOMMANDS)

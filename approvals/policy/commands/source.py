@@ -1,0 +1,102 @@
+"""One script given to the grammar, and where its parts stand in the whole line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import tree_sitter
+import tree_sitter_bash
+from tree_sitter import Node
+
+from approvals.policy.commands.words import CONTINUATION, UNREADABLE
+
+_LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
+
+# Tokens whose inside is text, blanks included.
+_WHOLE = frozenset({"string", "raw_string", "heredoc_body"})
+
+_UNUSUAL = (b"\r", b"\v", b"\f", b"\xc2", b"\xe1", b"\xe2", b"\xe3")
+
+
+class Place(NamedTuple):
+    """Where something stands in the whole line, and through what it is reached."""
+
+    text: str
+    start: int
+    end: int
+    reached: tuple[str, ...] = ()
+
+    def inside(self, through: str) -> Place:
+        """Return the same place, reached through one thing more."""
+        return Place(self.text, self.start, self.end, (*self.reached, through))
+
+
+class Source:
+    """A parsed script; parts of a quoted script stand where its text does in the line."""
+
+    __slots__ = ("_ascii", "data", "root", "script", "whole")
+
+    def __init__(self, script: str, whole: Place | None) -> None:
+        self.script = script
+        self.data = script.encode()
+        self.whole = whole
+        self.root = tree_sitter.Parser(_LANGUAGE).parse(self.data).root_node
+        self._ascii = len(self.data) == len(script)
+
+    def text(self, node: Node) -> str:
+        """Return the text of a node."""
+        return self.data[node.start_byte : node.end_byte].decode()
+
+    def place(self, node: Node, reached: tuple[str, ...] = ()) -> Place:
+        """Return where a node stands in the whole line."""
+        start, end = node.start_byte, node.end_byte
+        if not self._ascii:
+            start, end = len(self.data[:start].decode()), len(self.data[:end].decode())
+        text = self.script[start:end]
+        if self.whole is not None:
+            return Place(text, self.whole.start, self.whole.end, reached)
+        return Place(text, start, end, reached)
+
+    def unread(self) -> str | None:
+        """Return why the grammar's reading is not to be trusted, None when it is.
+
+        The grammar skips more between two tokens than a shell does: other white space, escaped
+        blanks, and now and then a word it has no place for.
+        """
+        if self.root.has_error:
+            return UNREADABLE
+        for gap in self._gaps():
+            # A backslash and a newline vanish; only the blanks beside them separate words.
+            rest = gap.replace(b"\\\n", b"")
+            if rest.strip(b" \t\n") or not rest:
+                unusual = gap.strip(b" \t\n")[:1] in _UNUSUAL
+                return "an unusual blank" if unusual else self._cut(gap)
+        return None
+
+    def continues(self) -> bool:
+        """Tell whether an escaped newline separates some of the words."""
+        return b"\\\n" in self.data and any(b"\\\n" in gap for gap in self._gaps())
+
+    @staticmethod
+    def _cut(gap: bytes) -> str:
+        return CONTINUATION if gap[:1] == b"\\" else UNREADABLE
+
+    def _gaps(self) -> Iterator[bytes]:
+        """Yield what stands between two tokens, where it is more than blanks."""
+        at = 0
+        for start, end in [*_leaves(self.root), (len(self.data), len(self.data))]:
+            gap = self.data[at:start]
+            if gap.strip(b" \t\n"):
+                yield gap
+            at = max(at, end)
+
+
+def _leaves(root: Node) -> Iterator[tuple[int, int]]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.child_count and node.type not in _WHOLE:
+            stack.extend(reversed(node.children))
+        else:
+            yield node.start_byte, node.end_byte
