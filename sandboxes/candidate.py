@@ -13,6 +13,7 @@ from approvals.services.requests import Candidate
 from omniweb.core.canonical import digest, digest_bytes
 from omniweb.core.text import visible
 from sandboxes.models import Execution, Run
+from sandboxes.providers.registry import satisfies_required_sandbox
 
 
 def execution_digest(execution: Execution) -> str:
@@ -56,8 +57,17 @@ def execution_candidate(execution: Execution, decision: Decision) -> Candidate:
             "parts": decision.explanation.get("parts", []),
         },
         digest=execution.digest,
-        risk="high",
+        risk=_risk(run),
     )
+
+
+def _risk(run: Run) -> str:
+    """Rank commands by what they could reach: this machine, other machines, or neither."""
+    if not satisfies_required_sandbox(run.provider, run.options):
+        return "critical"
+    network = run.manifest.get("network_policy", {})
+    is_open = network.get("default") == "allow" or network.get("allowed_hosts")
+    return "high" if is_open else "medium"
 
 
 def _command_act(execution: Execution, decision: Decision) -> str:

@@ -127,5 +127,6 @@ def _replacement_notice(execution: Execution) -> str:
     told = run.executions.filter(sandbox_id=sandbox_id, delivered_at__isnull=False)
     if told.exists():
         return ""
-    lost = run.sandboxes.filter(state=SandboxState.LOST, id__lt=sandbox_id).order_by("-id").first()
+    gone = [SandboxState.LOST, SandboxState.TERMINATED]
+    lost = run.sandboxes.filter(state__in=gone, id__lt=sandbox_id).order_by("-id").first()
     return words.sandbox_replaced(lost.reason) if lost else ""
