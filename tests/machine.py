@@ -18,6 +18,7 @@ import redis
 from docker.errors import DockerException, ImageNotFound
 
 from tests import environment
+from tests.e2e import real_agent
 
 ANSWER_SECONDS = 5
 
@@ -85,6 +86,7 @@ MISSING: dict[str, Callable[[], str]] = {
     "postgres": _postgres,
     "redis": _redis,
     "browser": _browser,
+    "omnicoreagent": real_agent.missing,
 }
 
 
