@@ -127,8 +127,10 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
 else:
-    DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+# Connections live as long as the threads that have them, which are lent from request to request
+# (core/asynchronous.py): opening one costs more than most questions that are asked through it.
+DATABASES["default"]["CONN_MAX_AGE"] = 60
 
 REDIS_URL = env.str("REDIS_URL", default="")
 if REDIS_URL:
