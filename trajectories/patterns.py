@@ -32,7 +32,7 @@ FLAG_BEFORE_SECRET: Final = re.compile(rf"--?(?:[a-z]{{1,20}}-){{0,4}}{_NAME}", 
 # What stands for a secret, or for none, and says nothing: `$TOKEN`, `${TOKEN}`, `null`.
 _HARMLESS: Final = re.compile(
     r"(?:[A-Za-z]{1,20} )?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})"
-    r"|none|null|nil|true|false|undefined",
+    r"|none|null|nil|true|false|undefined|unset",
     re.IGNORECASE,
 )
 
