@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from uuid import UUID
@@ -15,6 +16,15 @@ from omniweb.core.realtime import subscribe
 MAX_WAIT_SECONDS = 60
 # A lost hint costs at most this long.
 LOOK_EVERY_SECONDS = 2.0
+
+
+# Set once this process is about to stop: whoever waits is answered with what there is by then.
+_stopping = threading.Event()
+
+
+def waiting_end() -> None:
+    """Let every long poll of this process end within LOOK_EVERY_SECONDS."""
+    _stopping.set()
 
 
 def preferred_wait(request: HttpRequest) -> float:
@@ -35,6 +45,6 @@ async def wait_until[R](
         while True:
             seen = await in_thread(look)
             left = deadline - time.monotonic()
-            if done(seen) or left <= 0:
+            if done(seen) or left <= 0 or _stopping.is_set():
                 return seen
             await news.wait(min(left, LOOK_EVERY_SECONDS))

@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from omniweb.accounts.services import link_create
 from omniweb.core.jobs import enqueue
+from omniweb.core.waiting import waiting_end
 from omniweb.web.services import installation_prepare
 from sandboxes.services.reconcile import reconcile
 
@@ -58,6 +59,10 @@ class Command(BaseCommand):
                 await super().startup(sockets)
                 command.stdout.write(command.greeting)
                 command.stdout.flush()
+
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                waiting_end()
+                await super().shutdown(sockets)
 
         # uvicorn raises the signal it caught once more when it is done; without handlers of our
         # own that would end the process before the worker has stopped.
