@@ -51,6 +51,7 @@ class ExecutionOut(Schema):
     stderr_bytes: int
     stdout_truncated: bool
     stderr_truncated: bool
+    execution_surface: str = Field(description="`host` where nothing isolates it, or `sandbox`")
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -100,6 +101,7 @@ def _fields(row: Execution) -> dict[str, Any]:
         "stderr_bytes": row.stderr_bytes,
         "stdout_truncated": row.stdout_truncated,
         "stderr_truncated": row.stderr_truncated,
+        "execution_surface": row.surface,
         "created_at": row.created_at,
         "started_at": row.started_at,
         "ended_at": row.ended_at,

@@ -117,6 +117,12 @@ class Execution(Row):
             return None
         return (self.ended_at - self.started_at).total_seconds() * 1000
 
+    @property
+    def surface(self) -> str:
+        """What it was decided to run on, `sandbox` or `host`; empty before that."""
+        asked = self.decision.authority_request if self.decision else {}
+        return str(asked.get("execution_surface") or "")
+
 
 class Stream(models.TextChoices):
     """The two streams of a command."""

@@ -116,6 +116,7 @@ def _result(execution: Execution, notice: str) -> ExecOut:
         execution_id=execution.ref,
         stdout_truncated=execution.stdout_truncated,
         stderr_truncated=execution.stderr_truncated,
+        execution_surface=execution.surface,
     )
 
 

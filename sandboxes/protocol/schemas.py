@@ -48,7 +48,7 @@ class ExecIn(Schema):
 
 
 class ExecOut(Schema):
-    """How a command ended. The last three are ours; clients of the protocol ignore them."""
+    """How a command ended. What follows `timed_out` is ours; clients of the protocol ignore it."""
 
     exit_code: int
     stdout: str = ""
@@ -57,3 +57,6 @@ class ExecOut(Schema):
     execution_id: str = ""
     stdout_truncated: bool = False
     stderr_truncated: bool = False
+    execution_surface: str = Field(
+        "", description="`host` where nothing isolates the command, else `sandbox`"
+    )
