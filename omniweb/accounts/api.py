@@ -12,7 +12,7 @@ from omniweb.accounts import services
 from omniweb.accounts.http import Request
 from omniweb.accounts.models import AgentIdentity, ApiToken, Membership, Role
 from omniweb.accounts.operations import Operations
-from omniweb.accounts.permissions import Action, Actor, Scope
+from omniweb.accounts.permissions import Action, Actor, TokenScope
 from omniweb.accounts.selectors import agents_visible, members, tokens_visible
 from omniweb.core.errors import InvalidInput, Problem
 from omniweb.core.models import AuditEntry
@@ -31,7 +31,7 @@ class ActorOut(Schema):
     team: str
     team_name: str
     role: Role | None
-    scopes: list[Scope]
+    scopes: list[TokenScope]
     may: list[Action]
 
 
@@ -103,7 +103,7 @@ class TokenOut(Schema):
     user: str | None
     agent: str | None
     holder: str
-    scopes: list[Scope]
+    scopes: list[TokenScope]
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -126,7 +126,7 @@ class TokenIn(Body):
 
     agent: Text | None = Field(None, description="The agent's reference")
     user: Text | None = Field(None, description="The person's reference")
-    scopes: list[Scope] = []
+    scopes: list[TokenScope] = []
     label: Text = Field("", max_length=100)
     expires_at: AwareDatetime | None = None
 

@@ -10,7 +10,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest
 
 from omniweb.accounts.models import ApiToken, Membership, Role, User
-from omniweb.accounts.permissions import Actor, Scope
+from omniweb.accounts.permissions import Actor, TokenScope
 from omniweb.accounts.selectors import tokens_usable
 from omniweb.core.clock import now
 from omniweb.core.errors import NotAuthenticated
@@ -61,7 +61,7 @@ def actor_for_token(secret: str) -> Actor:
     if token is None:
         raise NotAuthenticated("The token is unknown, expired or revoked")
     _note_use(token)
-    scopes = frozenset(Scope(scope) for scope in token.scopes)
+    scopes = frozenset(TokenScope(scope) for scope in token.scopes)
     if token.agent:
         return Actor(team=token.team, agent=token.agent, scopes=scopes)
     membership = Membership.objects.filter(team=token.team, user=token.user).first()

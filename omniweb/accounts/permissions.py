@@ -22,7 +22,7 @@ class Action(StrEnum):
     RUN = "run"
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """What a token may be used for; never more than its holder's role allows."""
 
     READ = "read"
@@ -42,12 +42,12 @@ ROLE_ACTIONS: dict[Role, frozenset[Action]] = {
 
 AGENT_ACTIONS = frozenset({Action.RUN})
 
-SCOPE_ACTIONS: dict[Scope, frozenset[Action]] = {
-    Scope.READ: frozenset({Action.VIEW, Action.RECORD_AUDIT}),
-    Scope.DECIDE: frozenset({Action.VIEW, Action.REQUEST_DECIDE}),
-    Scope.OPERATE: frozenset({Action.VIEW, Action.RUN_END, Action.CONFIGURE}),
-    Scope.ADMIN: frozenset(set(Action) - {Action.RUN}),
-    Scope.RUN: AGENT_ACTIONS,
+SCOPE_ACTIONS: dict[TokenScope, frozenset[Action]] = {
+    TokenScope.READ: frozenset({Action.VIEW, Action.RECORD_AUDIT}),
+    TokenScope.DECIDE: frozenset({Action.VIEW, Action.REQUEST_DECIDE}),
+    TokenScope.OPERATE: frozenset({Action.VIEW, Action.RUN_END, Action.CONFIGURE}),
+    TokenScope.ADMIN: frozenset(set(Action) - {Action.RUN}),
+    TokenScope.RUN: AGENT_ACTIONS,
 }
 
 
@@ -60,7 +60,7 @@ class Actor:
     agent: AgentIdentity | None = None
     role: Role | None = None
     # None: signed in, everything the role allows. Otherwise the scopes of the token used.
-    scopes: frozenset[Scope] | None = None
+    scopes: frozenset[TokenScope] | None = None
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ from omniweb.accounts.models import (
     Team,
     User,
 )
-from omniweb.accounts.permissions import ROLE_ACTIONS, SCOPE_ACTIONS, Action, Actor, Scope
+from omniweb.accounts.permissions import ROLE_ACTIONS, SCOPE_ACTIONS, Action, Actor, TokenScope
 from omniweb.core.audit import audit_write
 from omniweb.core.clock import now
 from omniweb.core.errors import Conflict, InvalidInput, NotAuthenticated, Problem
@@ -123,19 +123,19 @@ def token_create(
 
 def _allowed_scopes(
     actor: Actor, user: User | None, agent: AgentIdentity | None
-) -> frozenset[Scope]:
+) -> frozenset[TokenScope]:
     if agent:
-        return frozenset({Scope.RUN})
+        return frozenset({TokenScope.RUN})
     membership = Membership.objects.filter(team=actor.team, user=user).first()
     if membership is None:
         problem = Problem(path="holder", message="a token needs a member of the team or an agent")
         raise InvalidInput(problems=[problem])
     actions = ROLE_ACTIONS[Role(membership.role)]
-    reads = SCOPE_ACTIONS[Scope.READ]
+    reads = SCOPE_ACTIONS[TokenScope.READ]
     allowed = frozenset(
         scope
-        for scope in Scope
-        if scope is not Scope.RUN and SCOPE_ACTIONS[scope] - reads <= actions
+        for scope in TokenScope
+        if scope is not TokenScope.RUN and SCOPE_ACTIONS[scope] - reads <= actions
     )
     if actor.scopes is None:
         return allowed
@@ -144,14 +144,14 @@ def _allowed_scopes(
     return frozenset(scope for scope in allowed if SCOPE_ACTIONS[scope] <= own)
 
 
-def _chosen_scopes(scopes: Iterable[str], allowed: frozenset[Scope]) -> frozenset[Scope]:
+def _chosen_scopes(scopes: Iterable[str], allowed: frozenset[TokenScope]) -> frozenset[TokenScope]:
     wanted = set(scopes)
     refused = sorted(wanted - {scope.value for scope in allowed})
     if refused:
         possible = ", ".join(sorted(scope.value for scope in allowed))
         message = f"scope {', '.join(refused)} is not possible here; possible: {possible}"
         raise InvalidInput(problems=[Problem(path="scopes", message=message)])
-    return frozenset(Scope(scope) for scope in wanted) or allowed
+    return frozenset(TokenScope(scope) for scope in wanted) or allowed
 
 
 def token_revoke(*, actor: Actor, token: ApiToken) -> bool:

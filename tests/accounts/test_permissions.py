@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omniweb.accounts.models import ApiToken
-from omniweb.accounts.permissions import Action, Actor, Scope, system
+from omniweb.accounts.permissions import Action, Actor, TokenScope, system
 from omniweb.core.errors import NotPermitted
 from tests.people import People
 
@@ -36,7 +36,7 @@ def test_a_token_never_allows_more_than_its_scopes(people: People) -> None:
         team=people.team,
         user=people.admin.user,
         role=people.admin.role,
-        scopes=frozenset({Scope.READ}),
+        scopes=frozenset({TokenScope.READ}),
     )
     assert actor.may(Action.VIEW)
     assert not actor.may(Action.CONFIGURE)
@@ -48,7 +48,7 @@ def test_a_token_never_allows_more_than_its_holders_role(people: People) -> None
         team=people.team,
         user=people.viewer.user,
         role=people.viewer.role,
-        scopes=frozenset(Scope),
+        scopes=frozenset(TokenScope),
     )
     assert {action for action in Action if actor.may(action)} == {Action.VIEW}
 

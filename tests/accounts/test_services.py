@@ -9,7 +9,7 @@ import time_machine
 
 from omniweb.accounts.auth import actor_for_token
 from omniweb.accounts.models import AgentIdentity, ApiToken, Role, SignInLink
-from omniweb.accounts.permissions import Scope, system
+from omniweb.accounts.permissions import TokenScope, system
 from omniweb.accounts.services import (
     agent_create,
     link_create,
@@ -28,7 +28,7 @@ def test_a_token_is_kept_as_a_hash_and_leads_to_its_holder(people: People) -> No
     token, secret = token_create(actor=people.operator, agent=people.agent.agent)
     assert secret not in str(vars(token))
     actor = actor_for_token(secret)
-    assert (actor.agent, actor.scopes) == (people.agent.agent, frozenset({Scope.RUN}))
+    assert (actor.agent, actor.scopes) == (people.agent.agent, frozenset({TokenScope.RUN}))
 
 
 def test_an_agents_token_can_never_decide(people: People) -> None:

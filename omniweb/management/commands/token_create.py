@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from omniweb.accounts.models import Team
-from omniweb.accounts.permissions import Scope, system
+from omniweb.accounts.permissions import TokenScope, system
 from omniweb.accounts.selectors import agent_named, member_named
 from omniweb.accounts.services import token_create
 from omniweb.management.output import ScriptCommand
@@ -25,7 +25,7 @@ class Command(ScriptCommand):
             "--scope",
             action="append",
             default=[],
-            choices=[scope.value for scope in Scope],
+            choices=[scope.value for scope in TokenScope],
             help="repeatable; without one, everything the holder may do",
         )
         parser.add_argument("--label", default="")
