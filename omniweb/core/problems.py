@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt
 
 from omniweb.core.errors import InvalidInput, NotFound, OmniWebError
 
@@ -45,6 +46,7 @@ def page_response(request: HttpRequest, error: OmniWebError) -> HttpResponse:
     return render(request, "errors/problem.html", {"error": error}, status=error.status)
 
 
+@csrf_exempt
 def nothing_here_view(request: HttpRequest) -> NoReturn:
     """Answer addresses below the APIs that name nothing."""
     raise NotFound(f"There is nothing at {request.path}")
