@@ -9,7 +9,7 @@ from ninja import NinjaAPI
 from approvals.api import routers as approvals_routers
 from omniweb.accounts.api import router as accounts_router
 from omniweb.accounts.operations import token_digest
-from omniweb.core.api_docs import DocsPage
+from omniweb.core.api_docs import DocsPage, DocumentedApi
 from omniweb.core.api_errors import handlers_install
 from omniweb.core.throttle import PerMinute
 from sandboxes.api import routers as sandboxes_routers
@@ -25,7 +25,7 @@ come in pages: pass `next` as `cursor` to go on.
 
 
 def _api(title: str, namespace: str, **options: Any) -> NinjaAPI:
-    api = NinjaAPI(
+    api = DocumentedApi(
         title=title,
         version="1",
         urls_namespace=namespace,

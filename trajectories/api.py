@@ -28,6 +28,8 @@ router = Operations(tags=["Record"])
 
 MAX_STEPS = 500
 KEEP_ALIVE_SECONDS = 15
+# The media type of bytes that are answered as they are.
+RAW = "application/octet-stream"
 
 
 class StepOut(Schema):
@@ -135,7 +137,7 @@ def trajectory_steps_view(request: Request, ref: str, query: Query[StepsQuery]) 
     return steps_shown(trajectory_named(request.actor, ref), query)
 
 
-@router.operation("GET", "/trajectories/{ref}/blobs/{digest}", None, people=Action.VIEW)
+@router.operation("GET", "/trajectories/{ref}/blobs/{digest}", None, people=Action.VIEW, sends=RAW)
 def blob_view(request: Request, ref: str, digest: str) -> HttpResponse:
     """Get the bytes behind a digest in a record."""
     trajectory = trajectory_named(request.actor, ref)
@@ -144,7 +146,7 @@ def blob_view(request: Request, ref: str, digest: str) -> HttpResponse:
 
 def raw(data: bytes) -> HttpResponse:
     """Answer bytes as they are; no browser interprets them."""
-    response = HttpResponse(data, content_type="application/octet-stream")
+    response = HttpResponse(data, content_type=RAW)
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Disposition"] = "attachment"
     response["Cache-Control"] = "private, no-store"

@@ -24,7 +24,7 @@ from omniweb.core.schemas import ProblemDocument
 type Result = Schema | HttpResponseBase | None
 type View = Callable[..., Result] | Callable[..., Awaitable[Result]]
 
-ERRORS = frozenset({401, 403, 404, 409, 413, 422, 429, 502, 503})
+ERRORS = frozenset({401, 403, 404, 409, 410, 413, 422, 429, 502, 503})
 
 _KEY_PARAMETER = {
     "name": HEADER,
@@ -99,13 +99,15 @@ class Operations(Router):
         status: int = 200,
         makes: bool = False,
         waits: bool = False,
+        sends: str = "",
         extra: dict[str, Any] | None = None,
     ) -> Callable[[View], View]:
         """Mount a view that returns a schema, a response, or nothing (204).
 
         `people` is the action a person needs (None: agents only), `agents` lets agents in, too;
         views still start from what the actor may see. `makes` honours idempotency keys, `waits`
-        documents that the view honours `Prefer: wait=N`, `extra` is further OpenAPI.
+        documents that the view honours `Prefer: wait=N`, `sends` is the media type of an answer
+        that has no schema, `extra` is further OpenAPI.
         """
 
         def mount(view: View) -> View:
@@ -116,7 +118,15 @@ class Operations(Router):
             # Becomes the description; the first line is the summary.
             answering.__doc__ = rest.strip()
             parameters = [_KEY_PARAMETER] * makes + [_WAIT_PARAMETER] * waits
-            documented = {"x-people": people.value if people else None, "x-agents": agents}
+            documented: dict[str, Any] = {
+                "x-people": people.value if people else None,
+                "x-agents": agents,
+            }
+            if sends:
+                # Of a stream of events, each is an object.
+                kind = "string" if sends == "application/octet-stream" else "object"
+                content = {sends: {"schema": {"type": kind}}}
+                documented |= {"responses": {status: {"content": content}}}
             self.api_operation(
                 [method],
                 path,

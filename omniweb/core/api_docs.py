@@ -11,6 +11,23 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.openapi.docs import DocsBase
+from ninja.openapi.schema import OpenAPISchema
+
+from omniweb.core.problems import MEDIA_TYPE
+
+
+class DocumentedApi(NinjaAPI):
+    """An API whose document calls its errors what they are sent as: problem documents."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        """Return the document; ninja itself knows one media type for all answers."""
+        document = super().get_openapi_schema(**options)
+        operations = [one for path in document["paths"].values() for one in path.values()]
+        for answers in (operation["responses"] for operation in operations):
+            for status, answer in answers.items():
+                if int(status) >= 400:
+                    answer["content"] = {MEDIA_TYPE: answer["content"].pop("application/json")}
+        return document
 
 
 @dataclass(frozen=True, kw_only=True)

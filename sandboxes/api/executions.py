@@ -21,7 +21,7 @@ from sandboxes.providers.base import Command
 from sandboxes.secrecy import redactor_for
 from sandboxes.selectors import executions_listed, executions_visible, output_bytes, runs_visible
 from sandboxes.services.executions import execution_ask, execution_cancel
-from trajectories.api import raw
+from trajectories.api import RAW, raw
 
 router = Operations(tags=["Commands"])
 
@@ -187,7 +187,14 @@ def execution_cancel_view(request: Request, ref: str) -> ExecutionDetail:
     return ExecutionDetail.seen(_execution(request.actor, ref))
 
 
-@router.operation("GET", "/executions/{ref}/{stream}", None, people=Action.VIEW, agents=True)
+@router.operation(
+    "GET",
+    "/executions/{ref}/{stream}",
+    None,
+    people=Action.VIEW,
+    agents=True,
+    sends=RAW,
+)
 def execution_output_view(
     request: Request, ref: str, stream: Literal["stdout", "stderr"]
 ) -> HttpResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 from ninja import Query, Schema
@@ -27,6 +27,7 @@ from sandboxes.services.runs import run_end, run_open
 from sandboxes.uploads import upload_read
 from sandboxes.waiting import sandbox_wait
 from trajectories.api import (
+    RAW,
     StepOut,
     Steps,
     StepsQuery,
@@ -41,7 +42,10 @@ from trajectories.nested import nested_trajectory
 
 router = Operations(tags=["Runs"])
 
-_BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+_BYTES = {"content": {RAW: {"schema": {"type": "string"}}}}
+
+# The number of a step; a larger one fits no row.
+After = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class RunOut(Schema):
@@ -170,7 +174,14 @@ def _run(actor: Actor, ref: str) -> Run:
     return runs_visible(actor).by_ref(ref)
 
 
-@router.operation("GET", "/runs/{ref}/trajectory", None, people=Action.VIEW, agents=True)
+@router.operation(
+    "GET",
+    "/runs/{ref}/trajectory",
+    None,
+    people=Action.VIEW,
+    agents=True,
+    sends="application/json",
+)
 def run_trajectory_view(request: Request, ref: str) -> JsonResponse:
     """Get a run's whole record, nested: segments, steps, tool calls, executions."""
     run = _run(request.actor, ref)
@@ -189,8 +200,15 @@ def run_verify_view(request: Request, ref: str) -> VerificationOut:
     return verified(_run(request.actor, ref).trajectory)
 
 
-@router.operation("GET", "/runs/{ref}/events", None, people=Action.VIEW, agents=True)
-async def run_events_view(request: Request, ref: str, after: int = 0) -> StreamingHttpResponse:
+@router.operation(
+    "GET",
+    "/runs/{ref}/events",
+    None,
+    people=Action.VIEW,
+    agents=True,
+    sends="text/event-stream",
+)
+async def run_events_view(request: Request, ref: str, after: After = 0) -> StreamingHttpResponse:
     """Follow a run: server-sent events `step`, `state`, `hint`, `end`.
 
     `after`, or the header `Last-Event-ID`, is the number of the last step that is known.
@@ -247,7 +265,7 @@ async def file_write_view(request: Request, ref: str, path: Text) -> None:
     await in_thread(file_write, actor=request.actor, run=run, path=path, data=data)
 
 
-@router.operation("GET", "/runs/{ref}/files", None, agents=True, waits=True)
+@router.operation("GET", "/runs/{ref}/files", None, agents=True, waits=True, sends=RAW)
 async def file_read_view(request: Request, ref: str, path: Text) -> HttpResponse:
     """Read a file of a run's sandbox, byte for byte."""
     run = await in_thread(_run, request.actor, ref)

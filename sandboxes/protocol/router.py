@@ -20,7 +20,7 @@ from sandboxes.services.files import file_read, file_write
 from sandboxes.services.runs import run_end, run_open
 from sandboxes.uploads import upload_read
 from sandboxes.waiting import sandbox_wait
-from trajectories.api import raw
+from trajectories.api import RAW, raw
 
 router = Operations(tags=["Sessions"])
 
@@ -82,7 +82,7 @@ async def session_exec_view(request: Request, ref: str, body: ExecIn) -> ExecOut
     extra={
         "requestBody": {
             "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+            "content": {RAW: {"schema": {"type": "string"}}},
         }
     },
 )
@@ -99,7 +99,7 @@ async def session_file_write_view(request: Request, ref: str, path: Text) -> Non
         await in_thread(write, await _ready(actor, ref))
 
 
-@router.operation("GET", "/sessions/{ref}/files", None, agents=True)
+@router.operation("GET", "/sessions/{ref}/files", None, agents=True, sends=RAW)
 async def session_file_read_view(request: Request, ref: str, path: Text) -> HttpResponse:
     """Read a file, byte for byte."""
     actor = request.actor
