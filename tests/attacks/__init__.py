@@ -1,0 +1,1 @@
+"""What an attacker would try at each door, and that it comes to nothing."""
