@@ -21,7 +21,7 @@ _DELETES = "deletes what it finds"
 _EDITOR = Options(
     code("-c", "--cmd", "-S", "-s", "-u", "-U", "-i", "-w", "-W", "--listen", "--startuptime", "+")
     | flags(_ANY, "-e", "-E"),
-    input=_ANY,
+    always=_ANY,
 )
 
 OPTIONS: dict[str, Options] = {
@@ -89,17 +89,17 @@ OPTIONS: dict[str, Options] = {
     "gcc": as_words(Options(runs("-wrapper") | loads("-specs", "--specs", "-fplugin", "-B"))),
     "docker": Options(loads("-H", "--host", "--config", "-c", "--context")),
     "npm": Options(runs("--script-shell", "--editor", "--viewer", "--shell")),
-    "crontab": Options(flags("changes what runs at set times", "-e", "-r", "-i", kind=Kind.WRITE), "u", input=FROM_INPUT),
-    "at": Options(loads("-f"), "qt"),
-    "ed": interpreter({}, "p"),
+    "crontab": Options({}, "u", always="changes what runs at set times"),
+    "at": Options(loads("-f"), "qt", always=FROM_INPUT),
+    "ed": Options({}, "p", always=_ANY),
     "bc": Options({}),
     "dc": interpreter(code("-e", "--expression") | loads("-f", "--file")),
     "m4": interpreter(loads("-I", "-R") | code("-D")),
     "gnuplot": interpreter(code("-e")),
     "sqlite3": Options(code("-cmd") | loads("-init"), words=True),
-    "psql": Options(code("-c", "--command", "-v", "--set") | loads("-f", "--file") | writes("-o", "--output", "-L", "--log-file"), "dhpUFPRT", input=FROM_INPUT),
-    "mysql": Options(code("-e", "--execute", "--init-command") | runs("--pager") | writes("--tee"), "DhPSu", input=FROM_INPUT),
-    "gdb": Options(code("-ex", "-iex", "--eval-command", "--init-eval-command", "-eval-command") | loads("-x", "-ix", "--command"), words=True, input=_ANY),
+    "psql": Options(code("-c", "--command", "-v", "--set") | loads("-f", "--file") | writes("-o", "--output", "-L", "--log-file"), "dhpUFPRT", always=FROM_INPUT),
+    "mysql": Options(code("-e", "--execute", "--init-command") | runs("--pager") | writes("--tee"), "DhPSu", always=FROM_INPUT),
+    "gdb": Options(code("-ex", "-iex", "--eval-command", "--init-eval-command", "-eval-command") | loads("-x", "-ix", "--command"), words=True, always=_ANY),
     "expect": interpreter(code("-c") | loads("-f")),
     "screen": Options(loads("-c"), "eSsTtpX"),
     "fd": Options(runs("-x", "--exec", "-X", "--exec-batch"), "deEtSjc"),
@@ -110,7 +110,7 @@ OPTIONS: dict[str, Options] = {
         words=True,
     ),
     "xargs": Options({}),
-    "python": interpreter(code("-c") | {}, "mWXQ"),
+    "python": interpreter(code("-c"), "mWXQ", named="m"),
     "node": interpreter(code("-e", "--eval", "-p", "--print", "-pe") | loads("-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file"), "C"),
     "deno": Options({}),
     "bun": Options(code("-e", "--eval", "-p", "--print") | loads("-r", "--preload")),
@@ -129,7 +129,7 @@ OPTIONS: dict[str, Options] = {
     "elixir": interpreter(code("-e", "--eval", "--rpc-eval")),
     "erl": Options(code("-eval", "-run", "-s"), words=True, input=FROM_INPUT),
     "vim": _EDITOR,
-    "emacs": Options(code("--eval", "--execute", "-f", "--funcall", "-eval", "-execute") | loads("-l", "--load", "--script"), input=_ANY),
+    "emacs": Options(code("--eval", "--execute", "-f", "--funcall", "-eval", "-execute") | loads("-l", "--load", "--script"), always=_ANY),
     "awk": Options(code("-e", "--source", "-i", "--include", "-l", "--load") | loads("-f", "--file", "-E", "--exec") | writes("-o", "-p", "-d", "--pretty-print", "--profile", "--dump-variables"), "vF"),
     "sed": Options(loads("-f", "--file") | flags(_IN_PLACE, "-i", "--in-place", kind=Kind.WRITE), "eElL"),
 }  # fmt: skip

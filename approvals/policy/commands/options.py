@@ -37,13 +37,16 @@ class Options:
 
     `valued` are the other one-letter options with a value, so that it is not taken for options;
     `words` when options are whole words behind one dash, as find has them. `input` says what the
-    program does with its input when no operand is given, "" when nothing to speak of.
+    program does with its input when no operand is given, `always` what it does in any case, ""
+    when nothing to speak of; `named` are the options that name what it runs instead of an operand.
     """
 
     effects: Mapping[str, Effect]
     valued: str = ""
     words: bool = False
     input: str = ""
+    always: str = ""
+    named: str = ""
     harmless: frozenset[str] = field(default=frozenset({"-V", "-v", "-h", "--version", "--help"}))
 
     def found(self, program: str, words: Words) -> Iterator[Risk | Inner]:
@@ -64,13 +67,13 @@ class Options:
                 if effect is not None:
                     yield from _told(program, effect, name, at, words, attached)
                     operands += effect.does is INLINE
-                elif word in self.harmless:
+                elif word in self.harmless or word[1] in self.named:
                     operands += 1
             else:
                 operands += word != "-"
             at += step
-        if self.input and not operands:
-            yield Risk(NOWHERE, self.input)
+        if self.always or (self.input and not operands):
+            yield Risk(NOWHERE, self.always or self.input)
 
     def _option(self, word: str) -> tuple[int, str, str | None]:
         """Return how many words an option takes, its name in the table, and its own value."""
@@ -136,9 +139,9 @@ def flags(does: str, *names: str, kind: Kind = Kind.CODE) -> dict[str, Effect]:
     return dict.fromkeys(names, Effect(does, kind, valued=False))
 
 
-def interpreter(effects: dict[str, Effect], valued: str = "") -> Options:
+def interpreter(effects: dict[str, Effect], valued: str = "", named: str = "") -> Options:
     """Return the options of a program that runs its input when given no file."""
-    return Options(effects, valued, input=FROM_INPUT)
+    return Options(effects, valued, input=FROM_INPUT, named=named)
 
 
 def as_words(options: Options) -> Options:

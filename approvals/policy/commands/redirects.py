@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tree_sitter import Node
 
 from approvals.policy.commands.line import Kind, Words
-from approvals.policy.commands.words import UNREADABLE, read_word
+from approvals.policy.commands.words import CONTINUATION, UNREADABLE, read_word
 
 if TYPE_CHECKING:
     from approvals.policy.commands.walk import Visit, Walker
@@ -130,7 +130,9 @@ def _expanded(
     walker: Walker, visit: Visit, node: Node, body: Node | None, text: str, found: _Found
 ) -> None:
     """Read the body of a here-document whose delimiter is not quoted."""
-    walker.note(REASON, visit, Kind.SHAPE, node)
+    # An escaped newline in such a body vanishes before anything in it is read, quotes or not.
+    cut = "\\\n" in text
+    walker.note(CONTINUATION if cut else REASON, visit, Kind.CODE if cut else Kind.SHAPE, node)
     if body is not None:
         found.inside.append(visit.inner(body))
     if "`" in text:

@@ -89,7 +89,7 @@ class _Script:
         return self.text[start : self.at - 1]
 
     def _bracket(self) -> None:
-        # A mark inside brackets may or may not end the expression; read only those without.
+        # Inside brackets the mark is one character among others.
         close = re.compile(r"\[\^?\]?(?:\[[:.=][^\]]*\]|[^\]\n])*\]").match(self.text, self.at)
         self.at = close.end() if close else self.at + 1
 
@@ -130,11 +130,7 @@ class _Script:
         mark = self._peek()
         if mark in ("", "\n", "\\"):
             raise _Unreadable
-        start = self.at
         self._delimited(mark)
-        if mark in self.text[start + 1 : self.at - 1].replace("\\" + mark, ""):
-            # Shells differ on a mark inside brackets.
-            raise _Unreadable
         self._replacement(mark)
         while self._peek() and self._peek() in "gpiIMmew0123456789":
             flag = self._peek()

@@ -43,6 +43,8 @@ _NODE_REASONS = {
     "process_substitution": "a process substitution",
     "arithmetic_expansion": ARITHMETIC,
     "brace_expression": BRACES,
+    # A plain POSIX shell takes this for a dollar sign and a string.
+    "ansi_c_string": "a $'...' string",
     "translated_string": 'a $"..." string',
     "extglob_pattern": "a glob",
     "ERROR": UNREADABLE,
@@ -53,10 +55,6 @@ _STRENGTH = {None: 0, Kind.SHAPE: 1, Kind.VALUE: 2, Kind.CODE: 3}
 
 # What is left of a backslash inside double quotes.
 _QUOTED_ESCAPE = re.compile(r'\\([$`"\\\n])')
-_ANSI_ESCAPE = re.compile(r"""\\(?:([abeEfnrtv\\'"?])|x([0-9A-Fa-f]{1,2})|([0-7]{1,3}))""")
-_ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
-         "t": "\t", "v": "\v"}  # fmt: skip
-
 # A parameter expansion that only reads a variable, with a plain default or pattern at most.
 _PLAIN_EXPANSION = re.compile(r"\$\{#?\w+(?:(?::?[-+?]|##?|%%?|\^\^?|,,?)[^$`}]*)?\}")
 
@@ -74,8 +72,6 @@ def read_word(node: Node) -> Word:
         return _joined(node)
     if kind == "number" and not node.child_count:
         return Word(_text(node))
-    if kind == "ansi_c_string":
-        return _ansi_c(_text(node)[2:-1])
     if kind in ("==", "=~"):
         return Word(kind)
     return Word(None, _NODE_REASONS.get(kind, kind.replace("_", " ")), _unknown_kind(node))
@@ -125,7 +121,16 @@ def _plain(text: str, *, braces: bool = False) -> Word:
 
 
 def _expands(text: str) -> bool:
-    return "{" in text and "}" in text and ("," in text or ".." in text)
+    """Tell whether braces hold a list or a range, which makes several words of one."""
+    depth = 0
+    for at, char in enumerate(text):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        elif depth > 0 and (char == "," or text.startswith("..", at)):
+            return "}" in text[at:]
+    return False
 
 
 def _double_quoted(node: Node) -> Word:
@@ -144,21 +149,6 @@ def _double_quoted(node: Node) -> Word:
         return Word(text)
     value = _QUOTED_ESCAPE.sub(lambda found: found[1].strip("\n"), text)
     return Word(value, CONTINUATION if "\\\n" in text else "an escape", _LITERAL)
-
-
-def _ansi_c(text: str) -> Word:
-    rest = _ANSI_ESCAPE.sub("", text)
-    value = _ANSI_ESCAPE.sub(_ansi_char, text)
-    known = "\\" not in rest and "\0" not in value and value.isascii()
-    # A plain POSIX shell takes the same text for a dollar sign and a string.
-    return Word(value if known else None, "a $'...' string", Kind.VALUE)
-
-
-def _ansi_char(found: re.Match[str]) -> str:
-    letter, hexed, octal = found.groups()
-    if letter:
-        return _ANSI.get(letter, letter)
-    return chr(int(hexed, 16) if hexed else int(octal, 8) & 0xFF)
 
 
 def _joined(node: Node) -> Word:
