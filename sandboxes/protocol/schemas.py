@@ -58,5 +58,5 @@ class ExecOut(Schema):
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     execution_surface: str = Field(
-        "", description="`host` where nothing isolates the command, else `sandbox`"
+        default="", description="`host` where nothing isolates the command, else `sandbox`"
     )
