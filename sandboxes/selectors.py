@@ -71,6 +71,8 @@ def output_bytes(execution: Execution, stream: str) -> bytes:
     blob = execution.stdout if stream == "stdout" else execution.stderr
     if blob is not None:
         return bytes(blob.data)
+    if execution.started_at is None:
+        return b""
     return b"".join(bytes(chunk.data) for chunk in execution.chunks.filter(stream=stream))
 
 

@@ -52,17 +52,15 @@ def actor_for_user(user: User, team_id: str | None = None) -> Actor | None:
 def actor_for_token(secret: str) -> Actor:
     """Return the actor behind a bearer token; raises NotAuthenticated."""
     # Looking up the hash leaks nothing by timing: the database compares digests, not secrets.
-    token = (
-        tokens_usable()
-        .filter(sha256=secret_hash(secret))
-        .select_related("team", "user", "agent__owner", "agent__team")
-        .first()
-    )
-    if token is None:
-        raise NotAuthenticated("The token is unknown, expired or revoked")
+    tokens = tokens_usable().select_related("team", "user", "agent")
+    try:
+        token = tokens.get(sha256=secret_hash(secret))
+    except ApiToken.DoesNotExist:
+        raise NotAuthenticated("The token is unknown, expired or revoked") from None
     _note_use(token)
     scopes = frozenset(TokenScope(scope) for scope in token.scopes)
     if token.agent:
+        token.agent.team = token.team
         return Actor(team=token.team, agent=token.agent, scopes=scopes)
     membership = Membership.objects.filter(team=token.team, user=token.user).first()
     if membership is None:

@@ -17,10 +17,10 @@ class RowQuerySet[R: "Row"](models.QuerySet[R]):
     def by_ref(self, text: str) -> R:
         """Return the row a reference names; NotFound when it is malformed, absent or filtered out."""
         key = parse_ref(self.model.PREFIX, text)
-        row = self.filter(pk=key).first() if key else None
-        if row is None:
-            raise NotFound(f"There is no {self.model._meta.verbose_name} {text}")
-        return row
+        try:
+            return self.get(pk=key)
+        except self.model.DoesNotExist:
+            raise NotFound(f"There is no {self.model._meta.verbose_name} {text}") from None
 
 
 class Row(models.Model):

@@ -147,8 +147,7 @@ def execution_create_view(request: Request, ref: str, body: ExecutionIn) -> Exec
     """
     actor = request.actor
     run = runs_visible(actor).by_ref(ref)
-    execution = execution_ask(actor=actor, run=run, command=body.to_command())
-    return ExecutionDetail.seen(_execution(actor, execution.ref))
+    return ExecutionDetail.seen(execution_ask(actor=actor, run=run, command=body.to_command()))
 
 
 @router.operation("GET", "/executions", Listing[ExecutionOut], people=Action.VIEW, agents=True)
