@@ -203,7 +203,14 @@ def run_refuse(*, run: Run, reason: str, state: str = ExecutionState.REJECTED) -
         for execution in run.executions.filter(state__in=["queued", "waiting"]):
             transition(execution, state, reason=reason, ended_at=now())
             publish("execution", execution.id)
+        _requests_withdraw(run, "The run was refused")
         _tell_end(run, reason)
+
+
+def _requests_withdraw(run: Run, reason: str) -> None:
+    """Take back what people were asked: a sealed record could not tell of their decision."""
+    for request in Request.objects.filter(trajectory_id=run.trajectory_id, state="open"):
+        request_withdraw(request=request, reason=reason)
 
 
 def run_decided(*, request: Request) -> None:
@@ -216,6 +223,8 @@ def run_decided(*, request: Request) -> None:
             run_clear(run=run)
             for execution in run.executions.filter(state=ExecutionState.QUEUED):
                 enqueue("sandboxes.execution_run", execution=execution.ref)
+            # A command may have asked for a person of its own meanwhile.
+            run_settle(run=run)
         return
     if request.state == RequestState.WITHDRAWN:
         return
@@ -267,8 +276,7 @@ def run_end(*, actor: Actor, run: Run, outcome: RunState, reason: str = "") -> b
             reason=reason,
         ):
             return False
-        for request in Request.objects.filter(trajectory_id=run.trajectory_id, state="open"):
-            request_withdraw(request=request, reason="The run has ended")
+        _requests_withdraw(run, "The run has ended")
         _executions_stop(run.executions.all())
         if actor.user:
             audit_write(actor=actor, act="run.end", subject=run, outcome=outcome, reason=reason)
