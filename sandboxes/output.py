@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -119,15 +119,28 @@ class Output:
             for stream, cleaning in self._streams.items():
                 self._take(stream, cleaning.close())
             whole = {stream: b"".join(parts) for stream, parts in self._kept.items()}
-        OutputChunk.objects.filter(execution=self._execution).delete()
-        team = self._execution.run.team
-        blobs = {
-            stream: blob_store(team=team, data=data) if data else None
-            for stream, data in whole.items()
-        }
-        return Kept(
-            stdout=blobs["stdout"],
-            stderr=blobs["stderr"],
-            stdout_size=len(whole["stdout"]),
-            stderr_size=len(whole["stderr"]),
-        )
+        return _put_away(self._execution, whole)
+
+
+def output_rescue(execution: Execution) -> Kept:
+    """Return as blobs what was shown of a command whose worker is lost, likewise."""
+    chunks = OutputChunk.objects.filter(execution=execution).order_by("id")
+    whole = {
+        stream: b"".join(bytes(chunk.data) for chunk in chunks.filter(stream=stream))
+        for stream in ("stdout", "stderr")
+    }
+    return _put_away(execution, whole)
+
+
+def _put_away(execution: Execution, whole: Mapping[str, bytes]) -> Kept:
+    OutputChunk.objects.filter(execution=execution).delete()
+    blobs = {
+        stream: blob_store(team=execution.run.team, data=data) if data else None
+        for stream, data in whole.items()
+    }
+    return Kept(
+        stdout=blobs["stdout"],
+        stderr=blobs["stderr"],
+        stdout_size=len(whole["stdout"]),
+        stderr_size=len(whole["stderr"]),
+    )

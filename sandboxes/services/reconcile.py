@@ -34,6 +34,7 @@ from sandboxes.models import (
     SandboxState,
 )
 from sandboxes.models.sandbox import GONE
+from sandboxes.output import output_rescue
 from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
 from sandboxes.services.runs import run_end
@@ -83,12 +84,17 @@ def _executions_lost(lapsed: Q) -> None:
 
 def _execution_unknown(execution: Execution) -> None:
     with trajectory_held(execution.run.trajectory_id):
+        kept = output_rescue(execution)
         if not transition(
             execution,
             ExecutionState.UNKNOWN,
             where={"claim": execution.claim},
             reason="The worker was lost; the command may have run in part or to its end",
             ended_at=now(),
+            stdout=kept.stdout,
+            stderr=kept.stderr,
+            stdout_bytes=kept.stdout_size,
+            stderr_bytes=kept.stderr_size,
         ):
             return
         execution_tell_end(execution)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from omniweb.core.clock import now
-from sandboxes.models import Execution, Run, Sandbox
+from sandboxes.models import Execution, OutputChunk, Run, Sandbox
 from sandboxes.services.reconcile import reconcile, sandboxes_compare
 from sandboxes.services.sandboxes import sandbox_end, sandbox_terminate
 from tests.factories import FREE_POLICY, ask, policy_use, run_again, run_ready, work
@@ -56,6 +56,21 @@ def test_a_command_that_was_handed_over_is_unknown_and_never_runs_again(
     last = run.trajectory.steps.order_by("-seq").filter(kind="execution_ended").first()
     assert last is not None
     assert last.payload["state"] == "unknown"
+
+
+def test_what_a_lost_command_had_shown_is_kept_and_told(people: People, run: Run) -> None:
+    lost = ask(people.agent, run, "echo once")
+    claimed(lost, "running", seconds=-1)
+    for piece in (b"half a ", b"line"):
+        OutputChunk.objects.create(execution=lost, stream="stdout", data=piece)
+    reconcile()
+    lost = Execution.objects.select_related("stdout").get(pk=lost.pk)
+    assert lost.stdout is not None
+    assert bytes(lost.stdout.data) == b"half a line"
+    assert lost.stdout_bytes == len(b"half a line")
+    assert not lost.chunks.exists()
+    told = run.trajectory.steps.get(kind="output").payload
+    assert told["digest"] == lost.stdout.digest
 
 
 def test_the_sandbox_of_a_lost_command_ends_because_it_may_still_run_there(
