@@ -99,6 +99,12 @@ class ProviderSpec:
         """Whether this version drives the provider at all."""
         return self.adapter is not None or self.factory is not None
 
+    @property
+    def secret_options(self) -> frozenset[str]:
+        """The options whose values are shown and recorded nowhere; a header may hold a token, too."""
+        kinds = (Kind.SECRET, Kind.HEADERS)
+        return frozenset(option.name for option in self.options if option.kind in kinds)
+
     def read_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value or default.
 

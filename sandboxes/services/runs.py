@@ -36,6 +36,7 @@ from sandboxes.providers.registry import (
 )
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_terminate
+from trajectories.patterns import MASK
 from trajectories.services import (
     step_append,
     trajectory_held,
@@ -135,11 +136,16 @@ def _create(profile: Profile, manifest: Manifest, title: str, group: str) -> Run
             "manifest_digest": run.manifest_digest,
             "task": run.title,
             "group": run.group,
-            "options": run.options,
+            "options": _recorded_options(run),
         },
     )
     publish("runs", run.team_id)
     return run
+
+
+def _recorded_options(run: Run) -> dict[str, Any]:
+    secret = provider_spec(run.provider).secret_options
+    return {name: MASK if name in secret else value for name, value in run.options.items()}
 
 
 def _decide(run: Run, manifest: Manifest) -> Exception | None:

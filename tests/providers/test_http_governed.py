@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from omniweb.accounts.permissions import Actor, system
 from sandboxes.models import Execution, Profile, Run, RunState
@@ -24,7 +25,7 @@ from sandboxes.services.reconcile import reconcile
 from sandboxes.services.runs import run_end, run_finish, run_open
 from sandboxes.services.sandboxes import sandbox_provision
 from tests.factories import FREE_POLICY, ask, policy_use, run_again, run_ready, work
-from tests.people import People
+from tests.people import People, bearer
 from tests.providers.services import Asked, Listening, Reply, Wire, listening
 from tests.server import Server
 
@@ -286,3 +287,20 @@ def test_the_doctor_looks_at_each_environments_service(
     seen = {item["name"]: item for item in json.loads(told.getvalue())["findings"]}
     assert seen["http"]["ok"]
     assert seen["http: remote"]["seen"] == f"a service answers at {moody[1].url}"
+
+
+def test_what_authorises_us_at_a_service_is_in_no_record(
+    people: People, moody: tuple[Moody, Listening]
+) -> None:
+    policy_use(people.agent, FREE_POLICY)
+    headers = {"X-Team": "planted-header-one", "X-Api-Key": "planted-header-two"}
+    options = {"base_url": moody[1].url, "token": "planted-token-three", "headers": headers}
+    environment_use(people.agent, options, {})
+    run = run_ready(people.agent, people.approver)
+    work(ask(people.agent, run, "echo hi"))
+    record = str([step.payload for step in run.trajectory.steps.all()])
+    assert "planted" not in record
+    assert moody[1].url in record
+    address = f"/api/v1/runs/{run.ref}"
+    for path in (address, f"{address}/trajectory", f"{address}/steps"):
+        assert "planted" not in Client().get(path, headers=bearer(people.admin)).text
