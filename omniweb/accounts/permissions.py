@@ -22,6 +22,18 @@ class Action(StrEnum):
     RUN = "run"
 
 
+# What each action is called where people read of it: "may not …".
+ACTION_WORDS: dict[Action, str] = {
+    Action.VIEW: "see what the team does",
+    Action.RECORD_AUDIT: "verify and annotate records",
+    Action.REQUEST_DECIDE: "approve and reject requests",
+    Action.RUN_END: "end runs",
+    Action.CONFIGURE: "change agents, policies and environments",
+    Action.ADMINISTER: "manage people and their tokens",
+    Action.RUN: "open runs and execute",
+}
+
+
 class TokenScope(StrEnum):
     """What a token may be used for; never more than its holder's role allows."""
 
@@ -92,7 +104,7 @@ class Actor:
             return
         roles = [role.value for role, actions in ROLE_ACTIONS.items() if action in actions]
         who = f" (roles that may: {', '.join(roles)})" if roles else ""
-        raise NotPermitted(f"{self.label} may not {action.value.replace('.', ' ')}{who}")
+        raise NotPermitted(f"{self.label} may not {ACTION_WORDS[action]}{who}")
 
 
 def system(team: Team) -> Actor:

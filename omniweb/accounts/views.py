@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from omniweb.accounts import services
 from omniweb.accounts.http import Request, door
-from omniweb.accounts.permissions import Action
+from omniweb.accounts.permissions import ACTION_WORDS, Action
 
 BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
 
@@ -30,5 +30,5 @@ def link_view(request: HttpRequest, secret: str) -> HttpResponse:
 @door(Action.VIEW)
 def account_view(request: Request) -> HttpResponse:
     """Who one is here, and how one signs in."""
-    acts = [action.value.replace(".", " ") for action in Action if request.actor.may(action)]
+    acts = [words for action, words in ACTION_WORDS.items() if request.actor.may(action)]
     return render(request, "accounts/account.html", {"acts": acts})

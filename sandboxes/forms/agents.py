@@ -24,6 +24,9 @@ else:
     _ModelChoiceField = forms.ModelChoiceField
 
 
+DEFAULT_POLICY = "interactive-dev"
+
+
 class _NamedField(_ModelChoiceField):
     def label_from_instance(self, obj: Any) -> str:
         """Say what is off, so that nobody wonders why no run opens."""
@@ -68,6 +71,10 @@ class AgentForm(ProfileForm):
         self.offer("owner", people.order_by("email"))
         if actor.user:
             self.initial.setdefault("owner", actor.user)
+        policy = policies_visible(actor).filter(name=DEFAULT_POLICY).first()
+        self.initial.setdefault("policy", policy)
+        environment = environments_visible(actor).filter(is_enabled=True).first()
+        self.initial.setdefault("environment", environment)
 
 
 LIFETIMES = {"1": "1 day", "30": "30 days", "90": "90 days", "365": "a year", "": "no end"}
