@@ -17,10 +17,11 @@ from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 from sandboxes.models import Environment, Sandbox, SandboxState
 from sandboxes.providers.registry import check_installed, provider_specs
-from sandboxes.providers.spec import Kind, ProviderSpec
+from sandboxes.providers.spec import ProviderSpec
 from sandboxes.selectors import environments_visible, sandboxes_visible
 from sandboxes.services import environments as services
 from sandboxes.services.sandboxes import sandbox_end
+from trajectories.patterns import is_secret_name
 
 router = Operations(tags=["Environments and sandboxes"])
 
@@ -42,7 +43,7 @@ class EnvironmentOut(Schema):
     @classmethod
     def of(cls, row: Environment) -> EnvironmentOut:
         """Show an environment."""
-        secret = _secret_options(row.provider)
+        secret = _secret_options(row)
         return cls(
             id=row.ref,
             name=row.name,
@@ -74,11 +75,15 @@ class EnvironmentChange(Body):
     is_enabled: bool | None = None
 
 
-def _secret_options(provider: str) -> set[str]:
-    specs = [spec for spec in provider_specs() if spec.name == provider]
-    # A header may hold a token, too.
-    kinds = (Kind.SECRET, Kind.HEADERS)
-    return {option.name for spec in specs for option in spec.options if option.kind in kinds}
+def _secret_options(row: Environment) -> set[str]:
+    declared = {
+        name
+        for spec in provider_specs()
+        if spec.name == row.provider
+        for name in spec.secret_options
+    }
+    # A provider that declares no options is known by their names only.
+    return declared | {name for name in row.options if is_secret_name(name)}
 
 
 @router.operation("GET", "/environments", Listing[EnvironmentOut], people=Action.VIEW)
@@ -128,7 +133,7 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
 
 
 def _revealed(row: Environment, options: dict[str, Any]) -> dict[str, Any]:
-    secret = _secret_options(row.provider)
+    secret = _secret_options(row)
     return {
         name: row.options.get(name) if name in secret and value == HIDDEN else value
         for name, value in options.items()

@@ -10,7 +10,7 @@ from typing import Any
 from omniweb.core.errors import InvalidInput
 from sandboxes.models import Environment, Run
 from sandboxes.providers.registry import provider_spec
-from sandboxes.providers.spec import Kind, ProviderSpec
+from sandboxes.providers.spec import ProviderSpec
 from trajectories.patterns import is_secret_name
 from trajectories.redaction import redactor
 
@@ -85,9 +85,9 @@ def shown_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 def shown_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with the secrets among them replaced by a word."""
     spec = spec_or_none(provider)
-    hidden = {
-        option.name
-        for option in (spec.options if spec else ())
-        if option.kind in (Kind.SECRET, Kind.HEADERS)
+    secret = spec.secret_options if spec else frozenset()
+    # A provider that declares no options is known by their names only.
+    return {
+        name: HIDDEN if name in secret or is_secret_name(name) else value
+        for name, value in options.items()
     }
-    return {name: HIDDEN if name in hidden else value for name, value in options.items()}

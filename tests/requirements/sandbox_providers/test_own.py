@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from sandboxes.adapters.local_test import (
     Answer,
@@ -24,7 +25,7 @@ from sandboxes.providers.registry import (
     satisfies_required_sandbox,
 )
 from tests.factories import ask, policy_use, run_ready, work
-from tests.people import People, browser_for
+from tests.people import People, bearer, browser_for
 from tests.requirements.sandbox_providers.doors import (
     Place,
     refused_in_the_api,
@@ -111,3 +112,21 @@ def test_its_name_is_listed_among_those_there_are(people: People) -> None:
     """The list in the message holds what is registered."""
     told = refused_in_the_api(people, Place(provider="mysandbx"))[0]
     assert told.endswith("modal, mysandbox, none, vercel")
+
+
+@pytest.mark.usefixtures("mysandbox")
+def test_its_secrets_are_shown_nowhere_though_it_declares_none(people: People) -> None:
+    """'Credentials … are never put inside a sandbox', and on no page either."""
+    row = Environment.objects.create(
+        team=people.team,
+        name="mine",
+        provider="mysandbox",
+        options={"api_key": "planted-key", "region": "north"},
+    )
+    page = browser_for(people.viewer).get(f"/environments/{row.ref}").text
+    told = Client().get(f"/api/v1/environments/{row.ref}", headers=bearer(people.viewer)).text
+    assert session_open(people.agent, row).status_code == 201
+    record = str(row.runs.get().trajectory.steps.get(kind="run_opened").payload)
+    for text in (page, told, record):
+        assert "planted-key" not in text
+        assert "north" in text
