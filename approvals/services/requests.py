@@ -15,6 +15,7 @@ from approvals.models import Decision, Grant, Request, RequestKind, RequestState
 from approvals.services.decisions import Asking
 from approvals.signals import request_decided
 from omniweb.core.clock import now
+from omniweb.core.each import for_each
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
 from trajectories.services import step_append, trajectory_held
@@ -164,15 +165,12 @@ def request_withdraw(*, request: Request, reason: str) -> bool:
 def requests_expire() -> int:
     """End every open request whose time is up; return how many."""
     due = Request.objects.filter(state=RequestState.OPEN, expires_at__lte=now())
-    return sum(
-        request_end(
-            request=request,
-            state=RequestState.EXPIRED,
-            actor="system",
-            reason="Nobody decided in time",
-        )
-        for request in due.select_related("trajectory", "agent")
-    )
+    return for_each(due.select_related("trajectory", "agent"), _expire)
+
+
+def _expire(request: Request) -> bool:
+    reason = "Nobody decided in time"
+    return request_end(request=request, state=RequestState.EXPIRED, actor="system", reason=reason)
 
 
 def request_spend(*, request: Request, digest: str) -> bool:
