@@ -125,7 +125,7 @@ def _started(execution: Execution, sandbox: Sandbox) -> bool:
             where={"claim": execution.claim, "cancel_requested_at__isnull": True},
             started_at=now(),
         ):
-            _cancelled_before_start(execution)
+            execution_drop(execution)
             return False
         step_append(
             trajectory=execution.run.trajectory,
@@ -149,7 +149,8 @@ def _started(execution: Execution, sandbox: Sandbox) -> bool:
     return True
 
 
-def _cancelled_before_start(execution: Execution) -> None:
+def execution_drop(execution: Execution) -> None:
+    """Cancel a claimed command that was not handed over and is no longer wanted."""
     moved = transition(
         execution,
         ExecutionState.CANCELLED,

@@ -16,13 +16,14 @@ from django.db.models import Q
 from omniweb.accounts.permissions import system
 from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
+from omniweb.core.each import for_each
 from omniweb.core.errors import OmniWebError
 from omniweb.core.ids import parse_ref
 from omniweb.core.installation import installation_id
 from omniweb.core.jobs import enqueue
 from omniweb.core.transitions import transition
 from sandboxes.capabilities import Ability
-from sandboxes.executor import execution_tell_end
+from sandboxes.executor import execution_drop, execution_tell_end
 from sandboxes.manifest import Manifest
 from sandboxes.models import (
     Environment,
@@ -69,17 +70,21 @@ def _executions_lost(lapsed: Q) -> None:
     claimed = Execution.objects.filter(lapsed).select_related(
         "run__trajectory", "run__team", "sandbox__run__trajectory"
     )
-    for execution in claimed.filter(state=ExecutionState.STARTING):
-        # Never handed to the provider: another worker may have it.
-        transition(
+    for_each(claimed.filter(state=ExecutionState.STARTING), _execution_give_back)
+    for_each(claimed.filter(state=ExecutionState.RUNNING), _execution_unknown)
+
+
+def _execution_give_back(execution: Execution) -> None:
+    """Let another worker have a command that was never handed to the provider, if it is wanted."""
+    with trajectory_held(execution.run.trajectory_id):
+        if not transition(
             execution,
             ExecutionState.QUEUED,
             source=["starting"],
-            where={"claim": execution.claim},
+            where={"claim": execution.claim, "cancel_requested_at__isnull": True},
             claim=None,
-        )
-    for execution in claimed.filter(state=ExecutionState.RUNNING):
-        _execution_unknown(execution)
+        ):
+            execution_drop(execution)
 
 
 def _execution_unknown(execution: Execution) -> None:
@@ -106,8 +111,10 @@ def _execution_unknown(execution: Execution) -> None:
 
 def _sandboxes_lost(lapsed: Q) -> None:
     making = Sandbox.objects.filter(lapsed, state=SandboxState.PROVISIONING)
-    for sandbox in making.select_related("run__trajectory", "run__team"):
-        sandbox_lost(sandbox=sandbox, reason="The worker that made it was lost")
+    for_each(
+        making.select_related("run__trajectory", "run__team"),
+        lambda one: sandbox_lost(sandbox=one, reason="The worker that made it was lost"),
+    )
 
 
 def _ring(before: Any) -> None:
@@ -128,13 +135,16 @@ def _runs_idle() -> None:
     idle = Run.objects.filter(state=RunState.ACTIVE, last_seen_at__lt=since).exclude(
         executions__state__in=["asked", "waiting", "queued", "starting", "running"]
     )
-    for run in idle.select_related("team", "trajectory", "agent"):
-        run_end(
-            actor=system(run.team),
-            run=run,
-            outcome=RunState.ABANDONED,
-            reason="The agent has not been heard of for too long",
-        )
+    for_each(idle.select_related("team", "trajectory", "agent"), _run_abandon)
+
+
+def _run_abandon(run: Run) -> None:
+    run_end(
+        actor=system(run.team),
+        run=run,
+        outcome=RunState.ABANDONED,
+        reason="The agent has not been heard of for too long",
+    )
 
 
 def sandboxes_compare() -> None:
