@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.audit import audit_write
@@ -31,9 +31,12 @@ def sandbox_current(run: Run) -> Sandbox | None:
 
 
 def sandbox_intend(*, run: Run) -> None:
-    """Want a sandbox for a run; does nothing when it has one that is not gone."""
+    """Want a sandbox for a run; does nothing when it has one that is not gone, or is over."""
     try:
-        with transaction.atomic():
+        with trajectory_held(run.trajectory_id):
+            # The caller may know the run as it was before it ended.
+            if Run.objects.get(pk=run.pk).is_over:
+                return
             sandbox = Sandbox.objects.create(team_id=run.team_id, run=run, provider=run.provider)
     except IntegrityError:
         return
@@ -43,6 +46,8 @@ def sandbox_intend(*, run: Run) -> None:
 
 def sandbox_provision(*, sandbox: Sandbox) -> None:
     """Have the provider create a sandbox; only one worker ever gets to try."""
+    if sandbox.run.is_over and sandbox_terminate(sandbox=sandbox):
+        return
     lease = now() + PROVISION_LEASE
     if not transition(sandbox, SandboxState.PROVISIONING, lease_until=lease):
         return
