@@ -38,6 +38,7 @@ class PartView:
     effect: str
     rule: str
     why: str
+    does: str = ""
     through: tuple[str, ...] = ()
 
     @property
@@ -154,6 +155,7 @@ def _part_view(number: int, part: Data) -> PartView:
         effect="uncovered" if effect == "unknown" and why == NO_RULE else effect,
         rule=part.get("rule_id") or "",
         why=why,
+        does=part.get("does") or "",
         through=tuple(part.get("reached") or ()),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,20 +71,13 @@ def _risk(run: Run) -> str:
 
 def _command_act(execution: Execution, decision: Decision) -> str:
     parts = decision.explanation.get("parts", [])
+    programs = list(dict.fromkeys(part["program"] for part in parts if part["program"]))
     # A part that no rule speaks of has no effect either, but it was read.
-    read = [part for part in parts if part["effect"] != "unknown" or part["why"] == NO_RULE]
-    programs = list(dict.fromkeys(words[0] for part in read if (words := _words(part["text"]))))
+    is_read = all(part["effect"] != "unknown" or part["why"] == NO_RULE for part in parts)
     if not programs:
         return "run a command that could not be read in full"
     act = f"run {visible(_listed(programs))}"
-    return act if len(read) == len(parts) else f"{act}, in a line that could not be read in full"
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
+    return act if is_read else f"{act}, in a line that could not be read in full"
 
 
 def sandbox_shown(run: Run) -> dict[str, Any]:

@@ -250,7 +250,8 @@ class Part:
     """One piece of a command line: a simple command, or text that could not be read.
 
     `start` and `end` are character positions in the script (or in the words joined by spaces);
-    `reached` says through what it runs, outermost first; `effect` is None where it is unknown.
+    `reached` says through what it runs, outermost first; `effect` is None where it is unknown;
+    `does` says what it does to someone who does not write shell, `program` what it starts.
     """
 
     text: str
@@ -260,6 +261,8 @@ class Part:
     effect: Effect | None
     rule_id: str | None
     why: str
+    does: str = ""
+    program: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON; an unreadable one has the effect `unknown`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from approvals.policy.commands.line import CommandLine, SimpleCommand
+from approvals.policy.commands.does import does, part_does
+from approvals.policy.commands.line import PROVABLE, CommandLine, OpaquePart, SimpleCommand
 from approvals.policy.commands.parse import read_command
 from approvals.policy.decision import AuthorityRequest, Effect, Explanation, Part, RuleNote
 from approvals.policy.matching import CompiledRule
@@ -91,6 +92,7 @@ def _parts(
     default: str | None,
 ) -> Iterator[Part]:
     holding = [rule for rule in rules if rule.holds(request)]
+    unruled = NO_RULE if line.opaque else default or NO_RULE
     for command in line.commands:
         rule = next((rule for rule in holding if _speaks_of(rule, command)), None)
         decided = effect if default and not line.opaque else None
@@ -103,10 +105,27 @@ def _parts(
             reached=command.reached,
             effect=rule.effect if rule else decided,
             rule_id=rule.rule_id if rule else None,
-            why=(rule.reason or "") if rule else default or NO_RULE,
+            why=(rule.reason or "") if rule else unruled,
+            does=does(command),
+            program=command.program or "",
         )
     for part in line.opaque:
-        yield Part(part.text, part.start, part.end, (), None, None, part.reason)
+        yield _beyond_words(part, effect)
+
+
+def _beyond_words(part: OpaquePart, effect: Effect) -> Part:
+    """Tell of a part that is more than literal words: what was read of it is no mystery."""
+    read = part.kind in PROVABLE
+    return Part(
+        text=part.text,
+        start=part.start,
+        end=part.end,
+        reached=(),
+        effect=effect if read and effect is Effect.ALLOW else None,
+        rule_id=None,
+        why=NO_RULE if read and effect is not Effect.ALLOW else part.reason,
+        does=f"{part.reason}: {part_does(part)}",
+    )
 
 
 def _speaks_of(rule: CompiledRule, command: SimpleCommand) -> bool:

@@ -58,10 +58,10 @@ def test_each_part_carries_the_rule_that_covers_it() -> None:
 
 
 def test_what_was_not_understood_is_marked_and_says_why() -> None:
-    lens = script("ls > /tmp/out")
-    assert ("> /tmp/out", "unk") in marks(lens)
+    lens = script("ls $OUT")
+    assert ("$OUT", "unk") in marks(lens)
     unread = next(part for part in lens.parts if part.effect == "unknown")
-    assert (unread.verdict, unread.why) == ("not understood", "a redirect")
+    assert (unread.verdict, unread.why) == ("not understood", "a variable")
     assert lens.unread == 1
 
 
@@ -71,9 +71,19 @@ def test_a_command_that_no_rule_covers_is_not_taken_for_one_that_was_not_underst
 
 
 def test_an_allowed_part_does_not_hide_that_the_text_around_it_was_not_understood() -> None:
-    lens = script("(ls && git push)")
+    lens = script("for PATH in x; do ls && git push; done")
     assert ("ls", "unk") in marks(lens)
     assert ("git push", "ask") in marks(lens)
+
+
+def test_each_part_says_what_it_does() -> None:
+    parts = script("(ls) && curl https://example.org/x > page").parts
+    assert [part.does for part in parts] == [
+        "a subshell: read in full: runs the commands inside",
+        "lists files",
+        "downloads from example.org; its output goes to page",
+        "a redirect: writes a file",
+    ]
 
 
 def test_a_command_inside_a_wrapper_is_told_with_what_it_is_reached_through() -> None:

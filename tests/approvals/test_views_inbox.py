@@ -366,5 +366,5 @@ def test_the_sentence_tells_a_line_without_a_rule_from_one_that_could_not_be_rea
     people: People, run: Run
 ) -> None:
     assert asked(people, run, "git push; make all").sentence == "fix-bot wants to run git and make"
-    unread = asked(people, run, "git push > log").sentence
+    unread = asked(people, run, "git push $WHERE").sentence
     assert unread == "fix-bot wants to run git, in a line that could not be read in full"

@@ -57,7 +57,7 @@ def test_a_command_is_explained_in_words() -> None:
     told = run("policy_explain", "--profile", "interactive-dev", "--command", "ls > x")
     assert told.startswith("allow  (matched_allow)")
     assert "allow  ls by allow_sandboxed_execution" in told
-    assert "unknown  > x: a redirect" in told
+    assert "allow  > x: a redirect" in told
     assert "ask_high_risk: wants execution_surface not in sandbox" in told
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from approvals.policy.commands.does import does
 from approvals.policy.commands.line import visible
 from approvals.policy.commands.parse import MAX_SCRIPT_LENGTH, read_command, read_script
+from approvals.policy.commands.programs import KNOWN_PROGRAMS
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,22 @@ def test_an_argv_is_a_command_unless_a_shell_is_given_a_script(
     line = read_command(argv)
     assert line.opaque == ()
     assert [command.words for command in line.commands] == [words]
+
+
+ODD_WORDS = st.lists(
+    st.sampled_from(
+        "-c -e -o - -- + --output --output= -S -I -i ::: {} ; push config -exec of= A=1 a 's/' @ \" ( \\ x".split(
+            " "
+        )
+    ),
+    max_size=4,
+)
+
+
+@given(st.sampled_from(sorted(KNOWN_PROGRAMS)), ODD_WORDS)
+def test_every_known_program_can_be_read_with_any_words(program: str, words: list[str]) -> None:
+    line = read_command([program, *words])
+    assert [does(command) for command in line.commands]
 
 
 @pytest.mark.parametrize("argv", [[], ["bash"], ["sh", "-c"], ["env", "sh", "-c", "ls"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from approvals.policy.commands.line import Kind, Risk, Words, is_hidden
 
@@ -14,20 +13,21 @@ LOOKALIKE = "an address with letters that can pass for others"
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.\-]*://)?(?:[^/@\s]*@)?([^/\s:?#@]*\.[^/\s:?#]*)", re.I)
 
 
-def hidden_risks(words: Words) -> Iterator[Risk]:
-    """Yield the words that hold invisible characters or an address in disguise."""
-    for at, word in enumerate(words):
-        if word is None:
-            continue
-        if not word.isascii():
-            if any(char not in "\t\n" and is_hidden(char) for char in word):
-                yield Risk(at, HIDDEN, Kind.VALUE)
-            elif _disguised(word):
-                yield Risk(at, LOOKALIKE, Kind.VALUE)
-        elif "xn--" in word.lower():
-            yield Risk(at, LOOKALIKE, Kind.VALUE)
-        elif not word.isprintable() and any(char < " " and char not in "\t\n" for char in word):
-            yield Risk(at, HIDDEN, Kind.VALUE)
+def hidden_risks(words: Words) -> list[Risk]:
+    """Return the words that hold invisible characters or an address in disguise."""
+    together = "".join(word for word in words if word)
+    if together.isascii() and together.isprintable() and "xn--" not in together.lower():
+        return []
+    kinds = ((at, _hides(word)) for at, word in enumerate(words) if word)
+    return [Risk(at, does, Kind.VALUE) for at, does in kinds if does]
+
+
+def _hides(word: str) -> str | None:
+    if any(is_hidden(char) and char not in "\t\n" for char in word):
+        return HIDDEN
+    if "xn--" in word.lower() or (not word.isascii() and _disguised(word)):
+        return LOOKALIKE
+    return None
 
 
 def _disguised(word: str) -> bool:

@@ -165,16 +165,18 @@ _SPECIAL: dict[str, Callable[[Words], Effects]] = {
     "eval": builtins.eval_script, "trap": builtins.trap_script, "alias": builtins.alias_scripts,
 }  # fmt: skip
 
-_KNOWN = frozenset({*OPTIONS, *ALIASES, *_SPECIAL, *WRAPPERS, *READERS, *SHELLS, *STARTS_OTHERS})
+KNOWN_PROGRAMS = frozenset(
+    {*OPTIONS, *ALIASES, *_SPECIAL, *WRAPPERS, *READERS, *SHELLS, *STARTS_OTHERS}
+)
 
 
 def effects(program: str, words: Words) -> list[Risk | Inner]:
     """Return what a command runs, loads or writes by its arguments; never raises."""
-    found: list[Risk | Inner] = list(hosts.hidden_risks(words))
-    if program not in _KNOWN:
+    found: list[Risk | Inner] = [*hosts.hidden_risks(words)]
+    if program not in KNOWN_PROGRAMS:
         # python3.12 is python.
         program = program.rstrip("0123456789.-")
-        if program not in _KNOWN:
+        if program not in KNOWN_PROGRAMS:
             return found
     name = ALIASES.get(program, program)
     options = OPTIONS.get(name)

@@ -30,6 +30,8 @@ from approvals.policy.commands.wrappers import Inner
 MAX_SCRIPT_LENGTH = 10_000
 MAX_NESTING = 8
 MAX_COMMANDS = 1_000
+# The grammar takes quadratic time over a long pipeline.
+MAX_PIPES = 500
 
 # Where one command of a line that cannot be parsed may end and the next begin.
 _SEAMS = re.compile(r"[;&|\n(){}`<>]|\$\(|\b(?:then|do|else|if|while|until)\b")
@@ -173,6 +175,8 @@ def _refusal(script: str) -> str | None:
         return f"longer than {MAX_SCRIPT_LENGTH} characters"
     if "\0" in script:
         return "a NUL character"
+    if script.count("|") > MAX_PIPES:
+        return f"more than {MAX_PIPES} pipes"
     try:
         script.encode()
     except UnicodeEncodeError:

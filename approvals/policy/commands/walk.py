@@ -90,32 +90,14 @@ class Walker:
     def __init__(self, reader: Reader, source: Source) -> None:
         self.reader = reader
         self.source = source
-        self._handlers: dict[str, Callable[[Visit], list[Visit]]] = {
-            "program": self._chain,
-            "list": self._chain,
-            "pipeline": self._chain,
-            "redirected_statement": self._redirected,
-            "command": self._simple,
-            "test_command": self._test,
-            "declaration_command": self._declaration,
-            "unset_command": self._unset,
-            "variable_assignment": self._assigned,
-            "variable_assignments": self._assigned,
-            "command_substitution": self._substitution,
-            "process_substitution": self._substitution,
-            "expansion": self._expansion,
-            "arithmetic_expansion": self._expansion,
-        }
-        for kind in _SHAPES:
-            self._handlers[kind] = self._shape
 
     def walk(self, first: Visit) -> None:
         """Visit the tree in source order, without recursion: a line may nest thousands deep."""
         stack = [first]
         while stack:
             visit = stack.pop()
-            handler = self._handlers.get(visit.node.type, self._piece)
-            stack.extend(reversed(handler(visit)))
+            handler = _HANDLERS.get(visit.node.type, Walker._piece)
+            stack.extend(reversed(handler(self, visit)))
 
     def note(self, reason: str, visit: Visit, kind: Kind, node: Node | None = None) -> None:
         """Record a part beyond plain words, unless one around it already is."""
@@ -317,6 +299,25 @@ class Walker:
             env=names,
             feed=visit.feed if feed is None else feed,
         )
+
+
+_HANDLERS: dict[str, Callable[[Walker, Visit], list[Visit]]] = {
+    **dict.fromkeys(_SHAPES, Walker._shape),
+    "program": Walker._chain,
+    "list": Walker._chain,
+    "pipeline": Walker._chain,
+    "redirected_statement": Walker._redirected,
+    "command": Walker._simple,
+    "test_command": Walker._test,
+    "declaration_command": Walker._declaration,
+    "unset_command": Walker._unset,
+    "variable_assignment": Walker._assigned,
+    "variable_assignments": Walker._assigned,
+    "command_substitution": Walker._substitution,
+    "process_substitution": Walker._substitution,
+    "expansion": Walker._expansion,
+    "arithmetic_expansion": Walker._expansion,
+}
 
 
 def _operands(node: Node) -> list[Node]:

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from approvals.policy.commands.line import NOWHERE, Risk, Words
 from approvals.policy.commands.variables import changes_what_runs
@@ -224,7 +225,7 @@ def _option_script(name: str) -> Callable[[Words], Iterator[Risk | Inner]]:
 
     def read(words: Words) -> Iterator[Risk | Inner]:
         text: str | None = None
-        for option, value in zip(words[1:], (*words[2:], None), strict=True):
+        for option, value in pairwise((*words[1:], None)):
             if option is None:
                 continue
             if option.startswith("--command="):
@@ -258,10 +259,14 @@ def _flock(words: Words) -> Iterator[Risk | Inner]:
         yield Inner("flock", inside)
 
 
-def _watch_script(words: Words) -> Iterator[Inner]:
-    text = joined(WRAPPERS["watch"].command_of(words))
+def _watch(words: Words) -> Iterator[Inner]:
+    """Yield what watch gives to a shell: its words as one text, or as they are where unknown."""
+    inside = WRAPPERS["watch"].command_of(words)
+    text = joined(inside)
     if text:
         yield Inner("watch", script=text)
+    elif inside:
+        yield Inner("watch", inside)
 
 
 def _env_split(words: Words) -> Iterator[Risk | Inner]:
@@ -298,7 +303,7 @@ READERS: dict[str, Callable[[Words], Iterator[Risk | Inner]]] = {
     "runuser": _option_script("runuser"),
     "script": _option_script("script"),
     "flock": _flock,
-    "watch": _watch_script,
+    "watch": _watch,
     "env": _env_split,
 }
 
@@ -353,6 +358,6 @@ def _set_for(wrapper: Wrapper, words: Words, inside: Words) -> Iterator[Risk]:
             yield Risk(at, f"{name} changes what programs run")
 
 
-_READ_WHOLE = frozenset({"find", "xargs", "parallel", "flock"})
+_READ_WHOLE = frozenset({"watch", "find", "xargs", "parallel", "flock"})
 # Programs whose command stands behind words of their own, by the name of those that have any.
 STARTS_OTHERS = frozenset(program for program, _ in SUBCOMMANDS)
