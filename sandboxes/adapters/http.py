@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -19,7 +19,6 @@ from omniweb.core.errors import (
     NotFound,
     OmniWebError,
     ProviderError,
-    ProviderUnavailable,
     SandboxLost,
     SandboxUnsupported,
     TooLarge,
@@ -57,7 +56,6 @@ MAX_SESSION_CHARACTERS = 512
 GONE = (404, 410)
 # Of the 4xx, those that say nothing about the manifest.
 NOT_ABOUT_THE_MANIFEST = (401, 407, 408, 429)
-UNAVAILABLE = (429, 502, 503, 504)
 MAY_HAVE_RUN = "the command may have run"
 NO_WORD = "The protocol of sandbox services has no request to {}"
 
@@ -85,7 +83,7 @@ class HttpProvider(SandboxProvider):
         )
         if not answer.is_success:
             hidden = manifest.environment.plain.values()
-            refusal = _refusal(self.service, answer, "POST /sessions", hidden)
+            refusal = self.service.refusal(answer, "POST /sessions", hidden)
             if 400 <= answer.status < 500 and answer.status not in NOT_ABOUT_THE_MANIFEST:
                 raise SandboxUnsupported(refusal.detail)
             raise refusal
@@ -104,7 +102,7 @@ class HttpProvider(SandboxProvider):
             "DELETE", path, seconds=self.options["request_timeout_seconds"], limit=SESSION_BYTES
         )
         if not answer.is_success and answer.status not in GONE:
-            raise _refusal(self.service, answer, f"DELETE {path}")
+            raise self.service.refusal(answer, f"DELETE {path}")
         return f"a service answers at {self.options['base_url']}"
 
 
@@ -236,7 +234,7 @@ class HttpSandbox(LiveSandbox):
         self, answer: Answer, method: str, path: str, *, hidden: Mapping[str, str] | None = None
     ) -> NoReturn:
         request = f"{method} {self._path}{path}"
-        refusal = _refusal(self._service, answer, request, self._hidden(hidden))
+        refusal = self._service.refusal(answer, request, self._hidden(hidden))
         if path == "/files" and answer.status == 413:
             raise TooLarge(refusal.detail)
         if path == "/files" and answer.status in (400, 422):
@@ -297,13 +295,3 @@ def _result(fields: Mapping[str, Any], output: Output) -> CommandResult:
         stdout_truncated=result.stdout_truncated or fields.get("stdout_truncated") is True,
         stderr_truncated=result.stderr_truncated or fields.get("stderr_truncated") is True,
     )
-
-
-def _refusal(
-    service: Service, answer: Answer, request: str, hidden: Iterable[str] = ()
-) -> ProviderError:
-    """Return what a service answered in place of what was asked, with its own reason."""
-    reason = service.reason(answer, hidden)
-    because = f": {reason}" if reason else ""
-    kind = ProviderUnavailable if answer.status in UNAVAILABLE else ProviderError
-    return kind(f"The sandbox service answered {answer.status} for {request}{because}")

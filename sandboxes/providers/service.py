@@ -33,6 +33,7 @@ REASON_CHARACTERS = 1000
 # What is shorter is no secret, and hiding it would garble what is said.
 SECRET_CHARACTERS = 6
 HIDDEN = "********"
+UNAVAILABLE = (429, 502, 503, 504)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,13 @@ class Service:
         text = " ".join(text.split())
         cut = f"{text[:REASON_CHARACTERS]}…" if len(text) > REASON_CHARACTERS else text
         return visible(cut, keep="")
+
+    def refusal(self, answer: Answer, request: str, hidden: Iterable[str] = ()) -> ProviderError:
+        """Return what was answered to a request in place of what it asked, with its reason."""
+        reason = self.reason(answer, hidden)
+        because = f": {reason}" if reason else ""
+        kind = ProviderUnavailable if answer.status in UNAVAILABLE else ProviderError
+        return kind(f"The sandbox service answered {answer.status} for {request}{because}")
 
     def reason(self, answer: Answer, hidden: Iterable[str] = ()) -> str:
         """Return why a service says it did not do what was asked; empty when it does not say."""
