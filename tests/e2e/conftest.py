@@ -63,7 +63,7 @@ def window(chromium: Browser) -> Iterator[Callable[..., Window]]:
 
 @pytest.fixture
 def real_agent(tmp_path: Path) -> Iterator[Callable[..., RealAgent]]:
-    """Start unmodified agents: `real_agent(server, token, "echo hello", "--network", "allow")`."""
+    """Start unmodified agents: `real_agent(server, token, "echo hello", network="allow")`."""
     require("omnicoreagent")
     agents: list[RealAgent] = []
 

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -43,7 +44,10 @@ def missing() -> str:
 
 
 class RealAgent:
-    """One run of the client: it asks for each command in turn and reports what it got."""
+    """One run of the client: it asks for each command in turn and reports what it got.
+
+    `options` are the client's, `{"network": "allow"}`; one that takes no value has an empty one.
+    """
 
     def __init__(
         self,
@@ -58,22 +62,28 @@ class RealAgent:
             word
             for name, value in options.items()
             for word in (f"--{name.replace('_', '-')}", value)
+            if word
         ]
         place = ["--base-url", f"{url}/sandbox/v1", "--token", token]
-        self.process = subprocess.Popen(
-            [*ISOLATED, "python", str(CLIENT), *place, *asked, *flags],
-            cwd=folder,
-            env={name: value for name, value in os.environ.items() if "OMNIWEB" not in name},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.said = Path(tempfile.mkdtemp(dir=folder)) / "said"
+        self.logged = self.said.with_name("logged")
+        # Into files, not pipes, which nobody empties before its end.
+        with self.said.open("w") as said, self.logged.open("w") as logged:
+            self.process = subprocess.Popen(
+                [*ISOLATED, "python", str(CLIENT), *place, *asked, *flags],
+                cwd=folder,
+                env={name: value for name, value in os.environ.items() if "OMNIWEB" not in name},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=logged,
+            )
 
     def report(self) -> dict[str, Any]:
         """Wait for its end; return what it printed."""
-        stdout, stderr = self.process.communicate(timeout=END_SECONDS)
-        assert stdout, f"the agent said nothing:\n{stderr}"
-        report: dict[str, Any] = json.loads(stdout)
+        self.process.wait(END_SECONDS)
+        said = self.said.read_text()
+        assert said, f"the agent said nothing:\n{self.logged.read_text()}"
+        report: dict[str, Any] = json.loads(said)
         return report
 
     def results(self) -> list[dict[str, Any]]:
@@ -86,4 +96,4 @@ class RealAgent:
         """End it, whatever it does."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.wait()
