@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import httpx
 
-from tests.bench.clock import Measure, alternate
+from tests.bench.clock import alternate
 from tests.bench.figure import Figure, Scale, at_most, timing
 from tests.bench.machine import resident_megabytes
 from tests.server import ROOT, START_SECONDS, Server, free_port
@@ -61,52 +61,50 @@ def _first_page(url: str, deadline: float) -> None:
     raise TimeoutError(f"{url} did not answer within {START_SECONDS} s")
 
 
-class Memories:
-    """Measures starts, and keeps what memory each took."""
+class Starts:
+    """Measures starts of one kind, and keeps what memory each took."""
 
-    def __init__(self) -> None:
-        self.ours: list[float] = []
-        self.bare: list[float] = []
+    def __init__(self, start: Callable[[], Started]) -> None:
+        self._start = start
+        self.megabytes: list[float] = []
 
-    def fresh(self) -> float:
-        """Start in a folder that is new."""
-        with tempfile.TemporaryDirectory(prefix="omniweb-bench-") as folder:
-            return self._serve(Server(Path(folder) / "data"))
-
-    def again(self, server: Server) -> Measure:
-        """Start in the folder of a server that has run before."""
-        return lambda: self._serve(server)
-
-    def _serve(self, server: Server) -> float:
-        seconds, megabytes = started(["manage.py", "serve"], server.variables, server.url)
-        self.ours.append(megabytes)
+    def __call__(self) -> float:
+        """Start once."""
+        seconds, megabytes = self._start()
+        self.megabytes.append(megabytes)
         return seconds
 
-    def alone(self) -> float:
-        """Start the site that is nothing but Django."""
-        port = free_port()
-        command = ["-m", "tests.bench.bare_site", str(port)]
-        seconds, megabytes = started(command, os.environ, f"http://127.0.0.1:{port}")
-        self.bare.append(megabytes)
-        return seconds
+
+def _fresh() -> Started:
+    with tempfile.TemporaryDirectory(prefix="omniweb-bench-") as folder:
+        return _serve(Server(Path(folder) / "data"))
+
+
+def _serve(server: Server) -> Started:
+    return started(["manage.py", "serve"], server.variables, server.url)
+
+
+def _alone() -> Started:
+    port = free_port()
+    command = ["-m", "tests.bench.bare_site", str(port)]
+    return started(command, os.environ, f"http://127.0.0.1:{port}")
 
 
 def measure(scale: Scale) -> Iterator[Figure]:
     """Measure both starts, and the memory at the end of each."""
-    memories = Memories()
     with tempfile.TemporaryDirectory(prefix="omniweb-bench-") as folder:
         server = Server(Path(folder) / "data")
-        fresh, again, bare = alternate(
-            scale.rounds(ROUNDS, 2), memories.fresh, memories.again(server), memories.alone
+        kinds = [Starts(_fresh), Starts(lambda: _serve(server)), Starts(_alone)]
+        *ours, bare = alternate(scale.rounds(ROUNDS, 2), *kinds)
+    for name, samples in zip(("first", "next"), ours, strict=True):
+        aim = at_most(2000, "ms")
+        yield timing(f"{name} start to first page", samples, BARE, bare, aim=aim)
+    for name, kind in zip(("first", "next"), kinds[:2], strict=True):
+        yield Figure(
+            what=f"memory after the {name} start",
+            value=median(kind.megabytes),
+            unit="MB",
+            reference=BARE,
+            reference_value=median(kinds[2].megabytes),
+            aim=at_most(120, "MB"),
         )
-    aim = at_most(2000, "ms")
-    yield timing("first start to first page", fresh, BARE, bare, aim=aim)
-    yield timing("next start to first page", again, BARE, bare, aim=aim)
-    yield Figure(
-        what="memory after the first page",
-        value=median(memories.ours),
-        unit="MB",
-        reference=BARE,
-        reference_value=median(memories.bare),
-        aim=at_most(120, "MB"),
-    )
