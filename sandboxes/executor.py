@@ -16,6 +16,7 @@ from django.conf import settings
 from approvals.models import Request, RequestState
 from approvals.services.requests import request_spend
 from omniweb.core.clock import now
+from omniweb.core.database import AWAY, insist
 from omniweb.core.errors import OmniWebError, SandboxLost
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
@@ -85,19 +86,26 @@ def _perform(execution: Execution, sandbox: Sandbox) -> None:
     output = Output(execution)
     try:
         live = live_sandbox(sandbox)
-        if not _started(execution, sandbox):
+        if not insist(lambda: _started(execution, sandbox)):
             return
         with output.pulse() as cancelled:
             result = live.execute(_command(execution), on_output=output.add, cancelled=cancelled)
     except SandboxLost as error:
-        sandbox_lost(sandbox=sandbox, reason=error.detail)
+        lost = error.detail
+        insist(lambda: sandbox_lost(sandbox=sandbox, reason=lost))
         reason = f"{error.detail}; the command may have run in part"
         _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
     except OmniWebError as error:
         _settle(execution, output, ExecutionState.FAILED, reason=error.detail)
+    except AWAY:
+        # It was not handed over: the reconciler gives it to another worker.
+        raise
     except Exception as error:
-        reason = f"OmniWeb failed while the command ran ({type(error).__name__})"
-        _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
+        began = execution.state == ExecutionState.RUNNING
+        state = ExecutionState.UNKNOWN if began else ExecutionState.FAILED
+        when = "while the command ran" if began else "before the command ran"
+        reason = f"OmniWeb failed {when} ({type(error).__name__})"
+        _settle(execution, output, state, reason=reason)
         raise
     else:
         _settle(execution, output, *_verdict(execution, result), result=result)
@@ -181,7 +189,18 @@ def _settle(
     *,
     result: CommandResult | None = None,
 ) -> None:
-    """Record how the command ended: output, result and state in one transaction."""
+    """Record how the command ended, once the database takes it: it will not run again."""
+    insist(lambda: _settle_once(execution, output, state, reason, result))
+
+
+def _settle_once(
+    execution: Execution,
+    output: Output,
+    state: ExecutionState,
+    reason: str,
+    result: CommandResult | None,
+) -> None:
+    """Write output, result and state in one transaction."""
     with trajectory_held(execution.run.trajectory_id):
         kept = output.close()
         moved = transition(

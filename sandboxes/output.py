@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +14,14 @@ from django.conf import settings
 from django.db import connection
 
 from omniweb.core.clock import now
+from omniweb.core.database import AWAY
 from omniweb.core.realtime import publish
 from sandboxes.models import Execution, OutputChunk
 from sandboxes.secrecy import redactor_for
 from trajectories.blobs import blob_store
 from trajectories.models import Blob
+
+logger = logging.getLogger(__name__)
 
 # Live output is written at most this often per execution (domain.md §5: 20 times a second).
 FLUSH_SECONDS = 0.05
@@ -46,6 +51,7 @@ class Output:
         self._news = threading.Event()
         self._done = threading.Event()
         self._cancelled = threading.Event()
+        self._whole: dict[str, bytes] | None = None
 
     def add(self, stream: str, data: bytes) -> None:
         """Take a piece of output; called from any thread."""
@@ -77,26 +83,40 @@ class Output:
 
     def _beat(self) -> None:
         try:
-            renew_at = now() + timedelta(seconds=settings.LEASE_SECONDS / 3)
+            # By a clock that nobody sets: the lease must not end with a command that runs.
+            self._renew_at = time.monotonic() + settings.LEASE_SECONDS / 3
             while not self._done.wait(FLUSH_SECONDS):
-                if self._news.wait(LOOK_SECONDS) and not self._done.is_set():
-                    self._flush()
-                if now() >= renew_at:
-                    self._renew()
-                    renew_at = now() + timedelta(seconds=settings.LEASE_SECONDS / 3)
-                if not self._done.is_set():
-                    self._look()
+                try:
+                    self._tick()
+                except AWAY as error:
+                    logger.warning("%s runs on without a database: %s", self._execution.ref, error)
+                    connection.close()
         finally:
             connection.close()
+
+    def _tick(self) -> None:
+        if self._news.wait(LOOK_SECONDS) and not self._done.is_set():
+            self._flush()
+        if time.monotonic() >= self._renew_at:
+            self._renew()
+            self._renew_at = time.monotonic() + settings.LEASE_SECONDS / 3
+        if not self._done.is_set():
+            self._look()
 
     def _flush(self) -> None:
         with self._lock:
             self._news.clear()
             pending, self._pending = self._pending, []
-        OutputChunk.objects.bulk_create(
-            OutputChunk(execution=self._execution, stream=stream, data=data)
-            for stream, data in pending
-        )
+        try:
+            OutputChunk.objects.bulk_create(
+                OutputChunk(execution=self._execution, stream=stream, data=data)
+                for stream, data in pending
+            )
+        except AWAY:
+            with self._lock:
+                self._pending = pending + self._pending
+            self._news.set()
+            raise
         publish("execution", self._execution.id)
         publish("run", self._execution.run_id)
 
@@ -114,12 +134,16 @@ class Output:
             self._cancelled.set()
 
     def close(self) -> Kept:
-        """Return all output as blobs and drop the live chunks; call it in the ending transaction."""
+        """Return all output as blobs and drop the live chunks; call it in the ending transaction.
+
+        It may be called again when that transaction failed.
+        """
         with self._lock:
-            for stream, cleaning in self._streams.items():
-                self._take(stream, cleaning.close())
-            whole = {stream: b"".join(parts) for stream, parts in self._kept.items()}
-        return _put_away(self._execution, whole)
+            if self._whole is None:
+                for stream, cleaning in self._streams.items():
+                    self._take(stream, cleaning.close())
+                self._whole = {stream: b"".join(parts) for stream, parts in self._kept.items()}
+        return _put_away(self._execution, self._whole)
 
 
 def output_rescue(execution: Execution) -> Kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import IntegrityError
 
@@ -10,6 +11,7 @@ from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.audit import audit_write
 from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
+from omniweb.core.database import insist
 from omniweb.core.errors import OmniWebError, ProviderError
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
@@ -18,6 +20,7 @@ from sandboxes.live import live_sandbox, owner_of, provider_of
 from sandboxes.manifest import Manifest
 from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
+from sandboxes.providers.base import Handle
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -55,20 +58,24 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
         provider = provider_of(sandbox.run)
         live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
     except OmniWebError as error:
-        sandbox_failed(sandbox=sandbox, reason=error.detail)
+        reason = error.detail
+        insist(lambda: sandbox_failed(sandbox=sandbox, reason=reason))
         return
     except Exception as error:
         sandbox_failed(sandbox=sandbox, reason=f"{type(error).__name__} while it was made")
         raise
-    Sandbox.objects.filter(pk=sandbox.pk).update(handle=dict(live.handle))
-    sandbox.handle = dict(live.handle)
+    insist(lambda: _made(sandbox, live.handle))
+
+
+def _made(sandbox: Sandbox, handle: Handle) -> None:
+    """Record what the provider has created; its run may have ended meanwhile."""
     with trajectory_held(sandbox.run.trajectory_id):
-        if transition(sandbox, SandboxState.READY, source=["provisioning"], ready_at=now()):
+        changes: dict[str, Any] = {"handle": dict(handle), "ready_at": now()}
+        if transition(sandbox, SandboxState.READY, source=["provisioning"], **changes):
             _tell(sandbox, "")
             _ring_queued(sandbox.run)
-    sandbox.run.refresh_from_db()
-    if sandbox.run.is_over:
-        enqueue("sandboxes.run_finish", run=sandbox.run.ref)
+        if Run.objects.get(pk=sandbox.run_id).is_over:
+            enqueue("sandboxes.run_finish", run=sandbox.run.ref)
 
 
 def _ring_queued(run: Run) -> None:
