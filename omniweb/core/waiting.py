@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -11,6 +12,7 @@ from uuid import UUID
 from django.http import HttpRequest
 
 from omniweb.core.asynchronous import in_thread
+from omniweb.core.database import AWAY, PAUSE_SECONDS
 from omniweb.core.realtime import subscribe
 
 MAX_WAIT_SECONDS = 60
@@ -38,12 +40,19 @@ async def wait_until[R](
 ) -> R:
     """Return what `look` sees once it is `done`, or as it is after so many seconds.
 
-    `look` runs on a pooled thread and may use the database.
+    `look` runs on a pooled thread and may use the database; while that is away, it is tried again.
     """
     deadline = time.monotonic() + seconds
     async with subscribe(*topic) as news:
         while True:
-            seen = await in_thread(look)
+            left = deadline - time.monotonic()
+            try:
+                seen = await in_thread(look)
+            except AWAY:
+                if left <= 0 or _stopping.is_set():
+                    raise
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
             left = deadline - time.monotonic()
             if done(seen) or left <= 0 or _stopping.is_set():
                 return seen

@@ -53,8 +53,8 @@ async def exec_answer(actor: Actor, run_ref: str, command: Command) -> ExecOut:
     try:
         await _settled(begun, patience)
         return await in_thread(_answer, actor, begun)
-    except asyncio.CancelledError:
-        # The client is gone. Whoever sends the command again goes on where it stopped.
+    except (asyncio.CancelledError, Exception):
+        # The client is gone, or gets an error. Whoever sends the command again goes on where it stopped.
         await asyncio.shield(in_thread(execution_wait_end, execution=begun))
         raise
 
