@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -61,7 +61,8 @@ def _send(kind: str, key: UUID) -> None:
             layer.group_send_now(message["group"], message)
         elif layer is not None:
             async_to_sync(layer.group_send)(message["group"], message)
-    except (OSError, RuntimeError) as error:
+    except Exception as error:  # noqa: BLE001 - each layer raises what its own client does
+        # The act has happened; it must not seem to have failed because nobody heard of it.
         logger.warning("hint about %s was lost: %s", kind, error)
 
 
@@ -81,14 +82,16 @@ class Subscription:
         if not done:
             return False
         hint, self._next = self._next, None
-        hint.result()
-        return True
+        if error := hint.exception():
+            logger.warning("hints cannot be heard: %s", error)
+            await asyncio.sleep(seconds)
+        return error is None
 
     async def close(self) -> None:
         """Stop listening."""
         if self._next is not None:
             self._next.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, Exception):
                 await self._next
 
 
@@ -99,15 +102,26 @@ async def subscribe(kind: str, key: UUID, *more: tuple[str, UUID]) -> AsyncItera
     channel = await layer.new_channel()
     groups = [_group(*topic) for topic in ((kind, key), *more)]
     for group in groups:
-        await layer.group_add(group, channel)
+        with _deaf():
+            await layer.group_add(group, channel)
     subscription = Subscription(layer, channel)
     try:
         yield subscription
     finally:
         await subscription.close()
         for group in groups:
-            await layer.group_discard(group, channel)
+            with _deaf():
+                await layer.group_discard(group, channel)
         channel_forget(layer, channel)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Go on without hints where the layer cannot be reached: waiters look by themselves, too."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - each layer raises what its own client does
+        logger.warning("hints cannot be heard: %s", error)
 
 
 def channel_forget(layer: Any, channel: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,8 @@ from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest
 from ninja.throttling import BaseThrottle
+
+logger = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60
 
@@ -23,10 +26,14 @@ class PerMinute(BaseThrottle):
         """Count a request; False when it is one too many."""
         window = int(time.time()) // WINDOW_SECONDS
         name = f"api:{window}:{self._key(request)}"
-        cache.add(name, 0, timeout=2 * WINDOW_SECONDS)
         try:
+            cache.add(name, 0, timeout=2 * WINDOW_SECONDS)
             count: int = cache.incr(name)
         except ValueError:  # dropped by the cache between the two calls
+            return True
+        except Exception as error:  # noqa: BLE001 - each cache raises what its own client does
+            # Agents go on without a limit rather than not at all.
+            logger.warning("requests cannot be counted: %s", error)
             return True
         limit: int = settings.API_REQUESTS_PER_MINUTE
         return count <= limit
