@@ -39,7 +39,7 @@ from sandboxes.output import output_rescue
 from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
 from sandboxes.services.runs import run_end
-from sandboxes.services.sandboxes import sandbox_lost
+from sandboxes.services.sandboxes import PROVISION_LEASE, sandbox_lost
 from trajectories.services import trajectory_held
 
 logger = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ def reconcile(*, workers_are_gone: bool = False) -> None:
     grace = timedelta(0) if workers_are_gone else GRACE
     if workers_are_gone:
         _waiters_are_gone()
+    _leases_clip()
     _executions_lost(lapsed)
     _sandboxes_lost(lapsed)
     _ring(now() - grace)
@@ -64,6 +65,22 @@ def _waiters_are_gone() -> None:
     Execution.objects.filter(delivered_at__isnull=True, waiter_until__gt=now()).update(
         waiter_until=now() - timedelta(seconds=1)
     )
+
+
+def _leases_clip() -> None:
+    """Shorten leases that no worker could have taken by this clock: it has been set back.
+
+    A worker that is there renews its own; one that is lost would hold what it has for too long.
+    """
+    for rows, longest in (
+        (
+            Execution.objects.filter(state__in=["starting", "running"]),
+            timedelta(seconds=settings.LEASE_SECONDS),
+        ),
+        (Sandbox.objects.filter(state=SandboxState.PROVISIONING), PROVISION_LEASE),
+    ):
+        latest = now() + longest
+        rows.filter(lease_until__gt=latest).update(lease_until=latest)
 
 
 def _executions_lost(lapsed: Q) -> None:
@@ -118,11 +135,13 @@ def _sandboxes_lost(lapsed: Q) -> None:
 
 
 def _ring(before: Any) -> None:
-    for execution in Execution.objects.filter(
-        state=ExecutionState.QUEUED, queued_at__lte=before, run__cleared_at__isnull=False
-    ).order_by("id")[:1000]:
+    # What is from the future was rung before the clock was set back.
+    queued = Execution.objects.filter(state=ExecutionState.QUEUED, run__cleared_at__isnull=False)
+    queued = queued.exclude(queued_at__gt=before, queued_at__lte=now())
+    for execution in queued.order_by("id")[:1000]:
         enqueue("sandboxes.execution_run", execution=execution.ref)
-    for sandbox in Sandbox.objects.filter(state=SandboxState.INTENDED, created_at__lte=before):
+    intended = Sandbox.objects.filter(state=SandboxState.INTENDED)
+    for sandbox in intended.exclude(created_at__gt=before, created_at__lte=now()):
         enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
     for run in Run.objects.filter(state=RunState.FINISHING):
         enqueue("sandboxes.run_finish", run=run.ref)
