@@ -56,8 +56,11 @@ class Bells:
     def answer(self) -> None:
         """Do what was rung, and what that rings, like a worker without haste."""
         while self.rung:
-            name, arguments = self.rung.pop(0)
-            getattr(tasks, name.rpartition(".")[2])(**arguments)
+            self.answered(*self.rung.pop(0))
+
+    def answered(self, name: str, arguments: dict[str, str]) -> None:
+        """Do one job."""
+        getattr(tasks, name.rpartition(".")[2])(**arguments)
 
 
 @pytest.fixture
