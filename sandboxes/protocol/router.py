@@ -57,7 +57,6 @@ def session_open_view(request: Request, body: SessionIn) -> SessionOut:
 
     422 when the environment cannot keep the manifest, 403 when the policy denies it.
     """
-    storable(body.manifest)
     run = run_open(
         actor=request.actor,
         manifest=Manifest.from_wire(body.manifest),

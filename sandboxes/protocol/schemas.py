@@ -7,13 +7,14 @@ from typing import Any
 from ninja import Schema
 from pydantic import Field, field_validator
 
+from omniweb.core.schemas import Json
 from sandboxes.providers.base import Command
 
 
 class SessionIn(Schema):
     """What the sandbox of a new session shall be."""
 
-    manifest: dict[str, Any] = Field(default_factory=dict)
+    manifest: Json = Field(default_factory=dict)
 
 
 class SessionOut(Schema):
