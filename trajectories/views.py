@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
+from omniweb.core.text import natural
 from trajectories.blobs import blob_read
 from trajectories.ledger import verify
 from trajectories.selectors import step_at, trajectory_named
@@ -23,8 +24,8 @@ from trajectories.viewer.presenters import MAX_WINDOWS, window
 def steps_view(request: Request, ref: str) -> HttpResponse:
     """The window of steps that starts `from` a seq: one more, or the same again."""
     trajectory = trajectory_named(request.actor, ref)
-    windows = min(max(_number(request, "windows") or 1, 1), MAX_WINDOWS)
-    start = _number(request, "from") or 1
+    windows = min(natural(request.GET.get("windows", "")) or 1, MAX_WINDOWS)
+    start = natural(request.GET.get("from", "")) or 1
     context = window(trajectory, start=start, windows=windows)
     return render(request, "trajectories/steps.html", context)
 
@@ -63,22 +64,16 @@ def verify_view(request: Request, ref: str) -> HttpResponse:
 def annotation_view(request: Request, ref: str) -> HttpResponse:
     """Add a remark and go back to the step it is on."""
     trajectory = trajectory_named(request.actor, ref)
-    seq = request.POST.get("seq", "")
     step = annotation_add(
         actor=request.actor,
         trajectory=trajectory,
         text=request.POST.get("text", ""),
-        seq=int(seq) if seq.isdecimal() else None,
+        seq=natural(request.POST.get("seq", "")),
     )
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = "/"
     return HttpResponseRedirect(f"{back}?at={step.seq}#s{step.seq}")
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = request.GET.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 def _inert(response: HttpResponse) -> HttpResponse:

@@ -23,6 +23,7 @@ from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.core.errors import AlreadyDecided, InvalidInput, Problem, Stale
 from omniweb.core.htmx import page
+from omniweb.core.text import natural
 
 TEMPLATE = "approvals/inbox.html"
 UNCHANGED = 204  # htmx leaves the part as it is, with what someone is typing into it
@@ -40,10 +41,8 @@ def inbox_view(request: Request, ref: str = "") -> HttpResponse:
         if request.GET.get("seen") == card.version:
             return HttpResponse(status=UNCHANGED)
         return page(request, TEMPLATE, _card_context(request, card))
-    number = request.GET.get("page", "")
-    queue = queue_of(
-        request.actor, kind=_kind(request), page=int(number) if number.isdecimal() else 1
-    )
+    number = natural(request.GET.get("page", "")) or 1
+    queue = queue_of(request.actor, kind=_kind(request), page=number)
     if part == "queue":
         return page(request, TEMPLATE, _queue_context(request, queue, ref))
     return page(request, TEMPLATE, _context(request, queue, asked))

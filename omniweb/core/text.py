@@ -27,6 +27,14 @@ _SUSPECT = re.compile(r"[^\x20-\x7e]")
 _DOTS = re.compile("[\u3002\uff0e\uff61]")
 
 
+def natural(text: str) -> int | None:
+    """Return the number that someone wrote in an address or a form, None for anything else.
+
+    Of nine digits at most: larger ones count nothing here, and fit no column.
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
 def escape_of(character: str) -> str:
     r"""Return the escape that names a character: `\x1b`, `\u202e`, `\U000e0041`, `\n`."""
     if character in _SHORT:

@@ -16,6 +16,7 @@ from omniweb.core.htmx import page
 from omniweb.core.ids import parse_ref
 from omniweb.core.models import AuditEntry
 from omniweb.core.pagination import paginate
+from omniweb.core.text import natural
 from trajectories.ledger import Verification, verify
 from trajectories.models import Trajectory
 from trajectories.selectors import trajectories_visible
@@ -129,5 +130,4 @@ def _slice(request: Request) -> Slice:
 
 
 def _count(request: Request, name: str) -> int:
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 15 else 0
+    return natural(request.POST.get(name, "")) or 0

@@ -15,6 +15,7 @@ from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.asynchronous import in_thread
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
+from omniweb.core.text import natural
 from omniweb.core.waiting import preferred_wait
 from sandboxes.manifest import Manifest
 from sandboxes.models import Run, RunState
@@ -214,7 +215,7 @@ async def run_events_view(request: Request, ref: str, after: After = 0) -> Strea
     `after`, or the header `Last-Event-ID`, is the number of the last step that is known.
     """
     run = await in_thread(_run, request.actor, ref)
-    last = request.headers.get("Last-Event-ID", "")
+    last = natural(request.headers.get("Last-Event-ID", ""))
 
     def state() -> str:
         return Run.objects.values_list("state", flat=True).get(pk=run.pk)
@@ -222,7 +223,7 @@ async def run_events_view(request: Request, ref: str, after: After = 0) -> Strea
     events = step_events(
         run.trajectory,
         ("run", run.pk),
-        after=int(last) if last.isdecimal() and len(last) < 10 else after,
+        after=after if last is None else last,
         state=state,
         is_over=ENDED.__contains__,
     )

@@ -17,6 +17,7 @@ from omniweb.accounts.permissions import Action
 from omniweb.accounts.selectors import agents_visible
 from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
+from omniweb.core.text import natural
 from sandboxes.models import Execution, ExecutionState, Run, RunState
 from sandboxes.providers.registry import provider_specs
 from sandboxes.secrecy import redactor_for
@@ -77,14 +78,9 @@ def run_view(request: Request, ref: str) -> HttpResponse:
         case "live":
             context |= _facts(run)
         case _:
-            at = request.GET.get("at", "")
             context |= _facts(run) | {"running": _running(run)}
-            context |= window(run.trajectory, at=int(at) if _is_seq(at) else None)
+            context |= window(run.trajectory, at=natural(request.GET.get("at", "")))
     return page(request, "sandboxes/run.html", context)
-
-
-def _is_seq(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _facts(run: Run) -> dict[str, Any]:
