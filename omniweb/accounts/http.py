@@ -7,10 +7,11 @@ from functools import wraps
 from typing import Concatenate
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django_htmx.middleware import HtmxDetails
 
 from omniweb.accounts.permissions import Action, Actor
+from omniweb.core.errors import InvalidInput
 
 
 class Request(HttpRequest):
@@ -32,8 +33,16 @@ def door[**P](action: Action) -> Callable[[View[P]], View[P]]:
             if not request.actor:
                 return redirect_to_login(request.get_full_path())
             request.actor.require(action)
+            _refuse_nulls(request.GET)
+            _refuse_nulls(request.POST)
             return view(request, *args, **kwargs)
 
         return guarded
 
     return decorate
+
+
+def _refuse_nulls(sent: QueryDict) -> None:
+    # Nobody types one, and PostgreSQL keeps none: it would fail wherever it is looked for.
+    if any("\0" in text for _, texts in sent.lists() for text in texts):
+        raise InvalidInput("Text must not contain null characters")
