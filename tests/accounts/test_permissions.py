@@ -27,7 +27,9 @@ def test_each_may_do_what_the_table_says_and_no_more(people: People, name: str) 
 
 
 def test_a_refusal_names_who_could(people: People) -> None:
-    with pytest.raises(NotPermitted, match=r"viewer@example.org may not approve and reject.*approver"):
+    with pytest.raises(
+        NotPermitted, match=r"viewer@example.org may not approve and reject.*approver"
+    ):
         people.viewer.require(Action.REQUEST_DECIDE)
 
 
