@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,7 @@ def window(chromium: Browser) -> Iterator[Callable[..., Window]]:
         context = chromium.new_context(base_url=server.url, **options)
         context.set_default_timeout(WAIT_SECONDS * 1000)
         if email:
-            with closing(server.browser(email, role)) as signed_in:
-                cookies = [(cookie.name, cookie.value or "") for cookie in signed_in.cookies.jar]
+            cookies = _signed_in(server, email, role)
             context.add_cookies(
                 [{"name": name, "value": value, "url": server.url} for name, value in cookies]
             )
@@ -58,7 +58,15 @@ def window(chromium: Browser) -> Iterator[Callable[..., Window]]:
     yield make
     for one in windows:
         one.context.close()
-    assert [line for one in windows for line in one.complaints] == []
+    complaints = [line for one in windows for line in one.complaints]
+    assert not complaints, "\n".join(complaints)
+
+
+@cache
+def _signed_in(server: Server, email: str, role: str) -> list[tuple[str, str]]:
+    """Sign a person in once for all their windows; return the cookies."""
+    with closing(server.browser(email, role)) as client:
+        return [(cookie.name, cookie.value or "") for cookie in client.cookies.jar]
 
 
 @pytest.fixture

@@ -39,9 +39,11 @@ class Window:
     def _console(self, message: ConsoleMessage) -> None:
         self.complaints.append(f"{message.type}: {message.text} ({self.page.url})")
 
-    def open(self, path: str) -> None:
-        """Go to a page and wait until it and its pictures are there."""
-        self.page.goto(path, wait_until="load")
+    def open(self, path: str) -> int:
+        """Go to a page and wait until all of it is there; return its HTTP status."""
+        answer = self.page.goto(path, wait_until="load")
+        assert answer is not None
+        return answer.status
 
     def live(self) -> None:
         """Wait until the page says that changes appear by themselves."""
@@ -78,6 +80,18 @@ class Window:
         return int(
             self.page.evaluate(
                 "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+        )
+
+    def widest(self) -> str:
+        """The elements that stick out of the page most, for whoever has to mend it."""
+        return str(
+            self.page.evaluate(
+                """[...document.querySelectorAll("main *, nav *")]
+                  .map((one) => [one.getBoundingClientRect().right, one])
+                  .filter(([right]) => right > document.documentElement.clientWidth)
+                  .sort(([one], [other]) => other - one)
+                  .slice(0, 3).map(([, one]) => one.outerHTML.slice(0, 120)).join(" | ")"""
             )
         )
 
