@@ -79,8 +79,10 @@ class Request(Row):
         ordering = ["id"]
         indexes = [
             models.Index(fields=["team", "state", "id"]),
+            # Counting and sorting the inbox looks at nothing else: the rows themselves are wide.
+            models.Index(fields=["team", "state", "kind", "risk", "id"]),
             models.Index(fields=["state", "expires_at"]),
-            models.Index(fields=["agent", "digest"]),
+            models.Index(fields=["agent", "sentence", "state"]),
         ]
 
     def __str__(self) -> str:

@@ -69,6 +69,7 @@ class Run(Row):
         indexes = [
             models.Index(fields=["team", "-id"]),
             models.Index(fields=["state"]),
+            models.Index(fields=["team", "state"]),
             models.Index(fields=["agent", "-id"]),
         ]
 
