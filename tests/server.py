@@ -87,6 +87,11 @@ class Server:
         assert self._process, "the server has not been started"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> Server:
         """Start it and wait until it answers."""
         with self.log.open("ab") as log:
@@ -216,6 +221,7 @@ class Server:
             asked = {"user": user, "scopes": list(scopes)}
             token = admin.post("/api/v1/tokens", json=asked)
         assert token.status_code == 201, token.text
+        self._people.setdefault(email, "")
         return str(token.json()["secret"])
 
     def policy(self, name: str, source: str) -> dict[str, Any]:
