@@ -70,13 +70,13 @@ def _redis() -> str:
 
 
 @cache
-def _chromium() -> str:
+def chromium() -> str:
     names = ("chromium", "chromium-browser", "google-chrome")
     return environment.CHROMIUM or next(filter(None, map(shutil.which, names)), "")
 
 
 def _browser() -> str:
-    return "" if _chromium() else "no Chromium in the PATH"
+    return "" if chromium() else "no Chromium in the PATH"
 
 
 # Marker → why its thing is missing, or nothing.
@@ -142,4 +142,4 @@ def redis_url(worker_id: str) -> str:
 def chromium_path() -> Path:
     """Return the browser to start."""
     require("browser")
-    return Path(_chromium())
+    return Path(chromium())

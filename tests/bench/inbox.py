@@ -69,7 +69,7 @@ def window(server: Server) -> Iterator[Page]:
     with closing(server.browser("approver@example.org")) as person:
         cookies = [(cookie.name, cookie.value or "") for cookie in person.cookies.jar]
     with sync_playwright() as playwright:
-        path = machine._chromium()
+        path = machine.chromium()
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         context = browser.new_context(base_url=server.url)
         context.add_cookies(

@@ -49,14 +49,18 @@ def _figures(database: str, rounds: int, settings: dict[str, str]) -> Iterator[F
         check=True,
     )
     rates = json.loads(done.stdout)
-    for reference, name in (("driver", "INSERT by the driver"), ("django", "bulk_create")):
+    aim = at_least_times(0.5)
+    for reference, name, wanted in (
+        ("django", "INSERT by Django", aim),
+        ("driver", "INSERT by the driver", None),
+    ):
         yield Figure(
             what=f"append, {database}",
             value=rates["append"],
             unit="steps/s",
             reference=name,
             reference_value=rates[reference],
-            aim=at_least_times(0.5),
+            aim=wanted,
         )
 
 

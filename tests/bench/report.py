@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omniweb.core.clock import now
+from tests.bench import machine
 from tests.bench.figure import Figure
 from tests.server import ROOT
 
@@ -21,8 +22,14 @@ with whatever asks them.
 
 {machine}
 
-The load average was {before:.1f} when the run began; the run itself is part of what it was after.
+The load average was {before:.1f} when the run began. {busy}
 """
+BUSY = """\
+Other work was going on all the time, so every time here is longer than on a quiet machine, the
+references' too; only ratios say much.
+"""
+# What people wrote below this line stays when the figures are taken anew.
+NOTES = "## Notes\n"
 
 HEAD = ("What", "Median", "95 %", "Beside it", "Median", "Ratio", "Aim", "")
 
@@ -74,7 +81,11 @@ def text(section: Section) -> str:
 
 
 def write(sections: Sequence[Section], facts: Mapping[str, str], before: float) -> None:
-    """Keep the figures with the machine's size."""
+    """Keep the figures with the machine's size, and the notes as they were."""
     size = "\n".join(["| | |", "|---|---|", *(f"| {name} | {it} |" for name, it in facts.items())])
-    head = INTRODUCTION.format(day=now().date(), machine=size, before=before)
-    PAGE.write_text("\n".join([head, *(text(section) + "\n" for section in sections)]))
+    busy = BUSY if before > machine.BUSY else ""
+    head = INTRODUCTION.format(day=now().date(), machine=size, before=before, busy=busy)
+    page = PAGE.read_text() if PAGE.exists() else ""
+    notes = NOTES + page.partition(NOTES)[2]
+    parts = [head.strip(), *map(text, sections), notes.strip()]
+    PAGE.write_text("\n\n".join(parts) + "\n")
