@@ -17,7 +17,7 @@ from approvals.models import Request, RequestState
 from approvals.services.requests import request_spend
 from omniweb.core.clock import now
 from omniweb.core.database import AWAY, insist
-from omniweb.core.errors import OmniWebError, SandboxLost
+from omniweb.core.errors import CommandLost, OmniWebError, SandboxLost
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
@@ -27,7 +27,12 @@ from sandboxes.models import Execution, ExecutionState, Run, Sandbox, SandboxSta
 from sandboxes.output import Output
 from sandboxes.providers.base import Command, CommandResult
 from sandboxes.secrecy import redactor_for
-from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_lost
+from sandboxes.services.sandboxes import (
+    sandbox_current,
+    sandbox_doubt,
+    sandbox_intend,
+    sandbox_lost,
+)
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -94,6 +99,10 @@ def _perform(execution: Execution, sandbox: Sandbox) -> None:
         lost = error.detail
         insist(lambda: sandbox_lost(sandbox=sandbox, reason=lost))
         reason = f"{error.detail}; the command may have run in part"
+        _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
+    except CommandLost as error:
+        insist(lambda: sandbox_doubt(sandbox=sandbox, reason="A command in it was lost"))
+        reason = f"{error.detail}; the command may have run in part or to its end"
         _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
     except OmniWebError as error:
         _settle(execution, output, ExecutionState.FAILED, reason=error.detail)

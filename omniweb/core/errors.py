@@ -16,6 +16,7 @@
     ├── TooMany                429 too_many            slow down
     └── ProviderError          502 provider_error      the sandbox provider failed
         ├── ProviderUnavailable 503 provider_unavailable  it cannot be reached
+        │   └── CommandLost    503 provider_unavailable  nor what it was running; that may go on
         ├── ProviderMissing    503 provider_missing    an SDK or credential is not there
         ├── SandboxUnsupported 422 sandbox_unsupported the provider cannot keep what was asked
         └── SandboxLost        410 sandbox_lost        the sandbox no longer exists
@@ -185,6 +186,10 @@ class ProviderUnavailable(ProviderError):
     code = "provider_unavailable"
     status = 503
     title = "The sandbox provider cannot be reached"
+
+
+class CommandLost(ProviderUnavailable):
+    """The provider went away after a command was handed over; it may still be running."""
 
 
 class ProviderMissing(ProviderError):

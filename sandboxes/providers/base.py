@@ -129,7 +129,8 @@ class LiveSandbox(ABC):
         Output goes to `on_output` as it comes, up to the cap for each stream. At the time limit,
         or when `cancelled()` turns true (asked about twice a second), the command and everything
         it started are killed; the exit code is then 137. A missing program gives 127, one
-        that cannot run 126, a missing cwd 127 with a line on stderr.
+        that cannot run 126, a missing cwd 127 with a line on stderr. Raises CommandLost when the
+        provider goes away meanwhile: the command may have run, and may still be running.
         """
 
     @abstractmethod

@@ -14,7 +14,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
-from omniweb.core.errors import OmniWebError, ProviderError, SandboxLost, TooLarge
+from omniweb.core.errors import (
+    CommandLost,
+    OmniWebError,
+    ProviderError,
+    ProviderUnavailable,
+    SandboxLost,
+    TooLarge,
+)
 from sandboxes.providers import guest
 from sandboxes.providers.base import (
     EXIT_KILLED,
@@ -76,17 +83,21 @@ class ShellSandbox(LiveSandbox):
         mark = secrets.token_hex(16)
         argv = guest.run(posixpath.join(self._working_dir, command.cwd or "."), command.argv)
         env = {**command.env, guest.MARK: mark}
-        with self.start(argv, output, env=env, stdin=command.stdin) as process:
-            try:
-                stop = process.run(watch)
-            except BaseException:
-                # Its output can no longer be taken, or the worker is stopping.
-                self._kill(mark)
-                raise
-            if stop is None:
-                return output.result(self._exit_code(process))
-            killed = self._kill(mark)
-            process.drain()
+        starting = self.start(argv, output, env=env, stdin=command.stdin)
+        try:
+            with starting as process:
+                try:
+                    stop = process.run(watch)
+                except BaseException:
+                    # Its output can no longer be taken, or the worker is stopping.
+                    self._kill(mark)
+                    raise
+                if stop is None:
+                    return output.result(self._exit_code(process))
+                killed = self._kill(mark)
+                process.drain()
+        except ProviderUnavailable as error:
+            raise CommandLost(error.detail) from error
         if not killed:
             # Nothing less would stop what is still running in there.
             self.terminate()

@@ -105,6 +105,14 @@ def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
             _replace(sandbox)
 
 
+def sandbox_doubt(*, sandbox: Sandbox, reason: str) -> None:
+    """End a sandbox where a command may still run with nobody to record it."""
+    with trajectory_held(sandbox.run.trajectory_id):
+        if transition(sandbox, SandboxState.TERMINATING, source=["ready"], reason=reason):
+            _tell(sandbox, reason)
+            enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
+
+
 def _replace(sandbox: Sandbox) -> None:
     """Want a new sandbox for the commands that still wait for this one."""
     if sandbox.run.executions.filter(state=ExecutionState.QUEUED).exists():
