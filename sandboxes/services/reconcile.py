@@ -17,13 +17,14 @@ from omniweb.accounts.permissions import system
 from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
 from omniweb.core.each import for_each
-from omniweb.core.errors import OmniWebError
+from omniweb.core.errors import OmniWebError, SandboxLost
 from omniweb.core.ids import parse_ref
 from omniweb.core.installation import installation_id
 from omniweb.core.jobs import enqueue
 from omniweb.core.transitions import transition
 from sandboxes.capabilities import Ability
 from sandboxes.executor import execution_drop, execution_tell_end
+from sandboxes.live import live_sandbox
 from sandboxes.manifest import Manifest
 from sandboxes.models import (
     Environment,
@@ -216,5 +217,17 @@ def _note_missing(name: str, options: bytes, present: set[str]) -> None:
         provider=name, state=SandboxState.READY, ready_at__lt=settled
     ).select_related("run__trajectory")
     for sandbox in ready:
-        if canonical_json(sandbox.run.options) == options and sandbox.ref not in present:
+        unlisted = canonical_json(sandbox.run.options) == options and sandbox.ref not in present
+        if unlisted and _is_gone(sandbox):
             sandbox_lost(sandbox=sandbox, reason="The provider no longer has it")
+
+
+def _is_gone(sandbox: Sandbox) -> bool:
+    """Ask for it by name: on this machine only what has processes is listed, and lists can lag."""
+    try:
+        return not live_sandbox(sandbox).is_running()
+    except SandboxLost:
+        return True
+    except OmniWebError as error:
+        logger.info("%s cannot be asked for: %s", sandbox.ref, error.detail)
+        return False

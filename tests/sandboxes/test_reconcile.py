@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -142,8 +143,16 @@ def test_a_client_that_is_gone_can_be_followed_by_another(people: People, run: R
 
 def test_comparing_leaves_what_lives_alone(people: People, run: Run) -> None:
     work(ask(people.agent, run, "echo hello"))
+    Sandbox.objects.update(ready_at=now() - timedelta(minutes=1))
     sandboxes_compare()
     assert Sandbox.objects.get().state == "ready"
+
+
+def test_comparing_notes_what_is_gone(people: People, run: Run) -> None:
+    Path(run.manifest["working_dir"]).rmdir()
+    Sandbox.objects.update(ready_at=now() - timedelta(minutes=1))
+    sandboxes_compare()
+    assert Sandbox.objects.get().state == "lost"
 
 
 def test_a_command_asked_while_its_sandbox_ends_gets_a_new_one(people: People, run: Run) -> None:
