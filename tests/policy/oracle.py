@@ -49,15 +49,15 @@ exit 0
 _DRIVER = """
 export PATH=/usr/bin LC_ALL=C HOME=/work GIT_CONFIG_NOSYSTEM=1
 ulimit -f 2048
+listing() { /real/find /work -printf '%p %y %s %m\\n' | /real/sort; }
+fresh() { cd /; /real/rm -rf /work; /real/cp -a /stand/work /work; }
+fresh
+before=$(listing)
 for sample in /samples/*; do
-    name=${sample##*/}
-    cd /
-    /real/rm -rf /work
-    /real/cp -a /stand/work /work
     cd /work
-    : > /out/log
-    text=$(/real/cat "$sample"; echo .)
-    /real/timeout -k 1 3 /real/bash -c "${text%.}" < /dev/null > /dev/null 2>&1
+    IFS= read -r -d '' text < "$sample"
+    printf '\\035\\0' >> /out/log
+    /real/timeout -k 1 3 /real/bash -c "$text" < /dev/null > /dev/null 2>&1
     # Let what runs in the background begin, then end it.
     for turn in 1 2 3 4 5 6 7 8 9 10; do
         set -- /proc/[0-9]*
@@ -65,10 +65,13 @@ for sample in /samples/*; do
         /real/sleep 0.02
     done
     [ $# -le 2 ] || kill -9 -1
-    cd /
-    /real/cp /out/log "/out/$name.log"
-    /real/find /work -path /work/.git -prune -o -printf '%p %y %s %m\\n' > "/out/$name.files"
+    after=$(listing)
+    if [ "$after" != "$before" ]; then
+        printf '%s\\n' "$after" > "/out/${sample##*/}.files"
+        fresh
+    fi
 done
+printf '%s\\n' "$before" > /out/before
 """
 
 _FILES = {"f": "b\na\n", "g": "x y\n", "list": "f\ng\n", "a b": "z\n", "src/m.py": "print()\n",
@@ -111,12 +114,14 @@ def run_lines(lines: Sequence[str], folder: Path) -> list[Run]:
     (stand / "driver").write_text(_DRIVER)
     with (folder / "trouble").open("w+") as trouble:
         _sandboxed(stand, samples, out, trouble)
-        results = [out / f"{number:05}" for number in range(len(lines))]
-        if not results[-1].with_suffix(".log").exists():
+        if not (out / "before").exists():
             trouble.seek(0)
             pytest.fail(f"the sandbox ended early: {trouble.read()}")
-    before = _listing(results[0])
-    return [Run(_started(path), frozenset(_listing(path) ^ before)) for path in results[1:]]
+    before = _listing(out / "before")
+    # A program logs its words in one piece, each line of the samples begins with a mark.
+    _, *logs = (out / "log").read_text(errors="replace").split("\x1d\0")
+    changed = [_changed(out / f"{number:05}.files", before) for number in range(len(lines))]
+    return [Run(_started(log), files) for log, files in zip(logs, changed, strict=True)][1:]
 
 
 def _sandboxed(stand: Path, samples: Path, out: Path, trouble: IO[Any]) -> None:
@@ -163,13 +168,16 @@ def _furnish(stand: Path) -> None:
     )
 
 
-def _listing(path: Path) -> set[str]:
+def _changed(path: Path, before: frozenset[str]) -> frozenset[str]:
+    return _listing(path) ^ before if path.exists() else frozenset()
+
+
+def _listing(path: Path) -> frozenset[str]:
     # Reading a repository may refresh its index; what is in there does not count.
-    lines = path.with_suffix(".files").read_text(errors="replace").splitlines()
-    return {line for line in lines if not line.startswith("/work ")}
+    lines = path.read_text(errors="replace").splitlines()
+    return frozenset(line for line in lines if not line.startswith(("/work ", "/work/.git")))
 
 
-def _started(path: Path) -> tuple[tuple[str, ...], ...]:
-    text = path.with_suffix(".log").read_text(errors="replace")
-    calls = text.split("\x1e\0")
+def _started(log: str) -> tuple[tuple[str, ...], ...]:
+    calls = log.split("\x1e\0")
     return tuple(tuple(call.split("\0")[:-1]) for call in calls if call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -280,3 +282,27 @@ def test_nested_and_repeated_lines_take_bounded_time(piece: str) -> None:
     started = time.perf_counter()
     read_script((piece * MAX_SCRIPT_LENGTH)[:MAX_SCRIPT_LENGTH])
     assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize(
+    "start", ["{", "{1", "{1..", "{1..2", "a{", "${", "$((", "<<", "~", "'", '"{']
+)
+def test_no_character_can_end_the_process(start: str) -> None:
+    # Wide characters behind a brace once made the grammar read outside its tables.
+    program = (
+        "from approvals.policy.commands.parse import read_script\n"
+        "for code in [*range(0x80, 0x110000, 4_999), 0x10ffff]:\n"
+        f"    if not 0xd800 <= code < 0xe000: read_script({start!r} + chr(code) + ' x')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_wide_characters_are_kept_in_words_and_positions() -> None:
+    script = "echo {\U000eb5c7 '日本' > x\u3000y; cat 🙂 $X"
+    line = read_script(script)
+    assert ("cat", "🙂", None) in [command.words for command in line.commands]
+    assert "echo {\U000eb5c7 '日本'" in line.text
+    (echo, cat) = read_script("echo '日本' \U000eb5c7 | cat '🙂' > x").commands
+    assert echo.words == ("echo", "日本", "\U000eb5c7")
+    assert (cat.text, cat.writes) == ("cat '🙂'", ("x",))

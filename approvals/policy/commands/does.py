@@ -160,8 +160,9 @@ def _packages(words: Words) -> str:
 def _script(words: Words) -> str:
     if "-m" in words[:-1]:
         return f"runs the module {words[words.index('-m') + 1] or 'not known'}"
-    file = _second(words)
-    return f"runs the script {file}: not read" if file else "runs code"
+    # An option before it names the code in another way.
+    file = words[1] if len(words) > 1 else ""
+    return "runs code" if not file or file.startswith("-") else f"runs the script {file}: not read"
 
 
 def _shell(words: Words) -> str:

@@ -42,7 +42,7 @@ _RUNS = {
     "--extcmd": {"difftool"}, "--exec": None, "--smtp-server": {"send-email"},
     "--sendmail-cmd": {"send-email"}, "--to-cmd": {"send-email"}, "--cc-cmd": {"send-email"},
     "--config": {"clone"}, "--template": {"clone", "init"}, "--tool": {"difftool", "mergetool"},
-    "--ext-diff": None, "--textconv": None, "--pager": None, "--editor": None,
+    "--ext-diff": None, "--textconv": None, "--show-signature": None, "--filters": {"cat-file"}, "--pager": None, "--editor": None,
     "--tree-filter": None, "--index-filter": None, "--msg-filter": None, "--env-filter": None,
     "--commit-filter": None, "--parent-filter": None, "--tag-name-filter": None, "--setup": None,
 }  # fmt: skip
@@ -52,6 +52,8 @@ _SHORT_RUNS = {
 }  # fmt: skip
 _WRITES = {"--output": None, "--output-directory": None, "--export-marks": None}
 _SHORT_WRITES = {"-o": {"archive", "format-patch"}}
+
+_BY_SETTINGS = frozenset({"--ext-diff", "--textconv", "--show-signature", "--filters"})
 
 # Subcommands that start whatever they are given, or the settings of the repository.
 _STARTERS = frozenset({
@@ -136,6 +138,8 @@ def _options(name: str, words: Words) -> Iterator[Risk | Inner]:
             yield Inner("git", script=word.partition("::")[2])
         elif word.startswith("-"):
             yield from _option(name, words, at, word)
+            if "%G" in word:
+                yield Risk(at, "starts the program that checks signatures")
 
 
 def _option(name: str, words: Words, at: int, word: str) -> Iterator[Risk | Inner]:
@@ -146,7 +150,7 @@ def _option(name: str, words: Words, at: int, word: str) -> Iterator[Risk | Inne
     place = at if attached or at + 1 >= len(words) else at + 1
     given = value if attached else words[place]
     if _meant(option, name, _RUNS) or _meant(option, name, _SHORT_RUNS):
-        if option in ("--ext-diff", "--textconv"):
+        if option in _BY_SETTINGS:
             yield Risk(at, "starts programs named in the settings of the repository")
             return
         yield Risk(place, _STARTS)

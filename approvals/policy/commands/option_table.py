@@ -46,6 +46,7 @@ OPTIONS: dict[str, Options] = {
                 "--remote-header-name", kind=Kind.WRITE)
         | loads("-K", "--config", "--engine"),
         "AbCdeEFhHmPQrtTuUwxXYyz",
+        whole=frozenset({"--cookie", "--trace-time"}),
     ),
     "wget": Options(
         writes("-O", "--output-document", "-o", "--output-file", "-a", "--append-output", "-P", "--directory-prefix",
@@ -57,11 +58,13 @@ OPTIONS: dict[str, Options] = {
     "tee": Options({}),
     "tar": Options(
         runs("--to-command", "-I", "--use-compress-program", "-F", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command")
-        | code("--checkpoint-action") | writes("--index-file"),
-        "bCfgKLNTVXH",
+        | code("--checkpoint-action") | writes("--index-file") | loads("-T", "--files-from"),
+        "bCfgKLNVXH",
+        whole=frozenset({"--checkpoint"}),
     ),
     "cpio": Options(runs("--rsh-command") | writes("-O"), "CEFHIMR"),
-    "diff": Options(writes("--output") | {}, "CDFILSUWXx"),
+    "diff": Options(flags("starts the program pr", "-l", "--paginate"), "CDFILSUWXx"),
+    "time": Options(writes("-o", "--output"), "f", first=True),
     "sdiff": Options(writes("-o", "--output") | runs("--diff-program"), "IwW"),
     "diff3": Options(runs("--diff-program"), "L"),
     "patch": Options(writes("-o", "--output", "-r", "--reject-file") | flags("can run an ed script", "-e", "--ed"), "BdDFgipVYz"),
@@ -69,7 +72,7 @@ OPTIONS: dict[str, Options] = {
     "date": Options(flags("sets the clock", "-s", "--set", kind=Kind.WRITE), "dfrI"),
     "tree": Options(writes("-o"), "LPIHT"),
     "file": Options(flags("writes a compiled file", "-C", "--compile", kind=Kind.WRITE) | loads("-m", "--magic-file") | flags("starts decompressing programs", "-z", "-Z"), "efFP"),
-    "yq": Options(flags(_IN_PLACE, "-i", "--inplace", "--in-place", kind=Kind.WRITE) | loads("--from-file")),
+    "yq": Options(flags(_IN_PLACE, "-i", "--inplace", "--in-place", kind=Kind.WRITE) | loads("--from-file") | writes("-s", "--split-exp")),
     "openssl": as_words(Options(writes("-out", "-keyout", "-writerand") | loads("-config", "-engine", "-provider", "-provider-path"))),
     "gpg": Options(writes("-o", "--output", "--log-file", "--status-file") | runs("--photo-viewer", "--agent-program", "--dirmngr-program") | loads("--options", "--homedir"), "ruN"),
     "pandoc": Options(runs("--filter", "-F", "--pdf-engine") | loads("--lua-filter", "-L", "--defaults", "-d") | writes("-o", "--output"), "ftVM"),
@@ -130,7 +133,7 @@ OPTIONS: dict[str, Options] = {
     "erl": Options(code("-eval", "-run", "-s"), words=True, input=FROM_INPUT),
     "vim": _EDITOR,
     "emacs": Options(code("--eval", "--execute", "-f", "--funcall", "-eval", "-execute") | loads("-l", "--load", "--script"), always=_ANY),
-    "awk": Options(code("-e", "--source", "-i", "--include", "-l", "--load") | loads("-f", "--file", "-E", "--exec") | writes("-o", "-p", "-d", "--pretty-print", "--profile", "--dump-variables"), "vF"),
+    "awk": Options(code("-e", "--source", "-i", "--include", "-l", "--load") | loads("-f", "--file", "-E", "--exec") | writes("-o", "-p", "-d", "--pretty-print", "--profile", "--dump-variables"), "vF", first=True),
     "sed": Options(loads("-f", "--file") | flags(_IN_PLACE, "-i", "--in-place", kind=Kind.WRITE), "eElL"),
 }  # fmt: skip
 
@@ -143,5 +146,5 @@ ALIASES = {
     "netcat": "nc", "fdfind": "fd", "batcat": "bat", "gmake": "make", "luajit": "lua", "jruby": "ruby",
     "g++": "gcc", "cc": "gcc", "c++": "gcc", "clang": "gcc", "clang++": "gcc", "powershell": "pwsh",
     "mariadb": "mysql", "gpg2": "gpg", "podman": "docker", "emacsclient": "emacs", "wish": "tclsh",
-    "batch": "at", "zgrep": "xargs", "pnpm": "npm", "yarn": "npm", "egrep": "grep", "fgrep": "grep",
+    "batch": "at", "pnpm": "npm", "yarn": "npm", "egrep": "grep", "fgrep": "grep",
 }  # fmt: skip

@@ -36,7 +36,8 @@ class Options:
     """The options of a program that count.
 
     `valued` are the other one-letter options with a value, so that it is not taken for options;
-    `words` when options are whole words behind one dash, as find has them. `input` says what the
+    `words` when options are whole words behind one dash, as find has them; `first` when they stand
+    before the first operand only; `whole` are long names that are no beginnings of others. `input` says what the
     program does with its input when no operand is given, `always` what it does in any case, ""
     when nothing to speak of; `named` are the options that name what it runs instead of an operand.
     """
@@ -47,12 +48,14 @@ class Options:
     input: str = ""
     always: str = ""
     named: str = ""
+    first: bool = False
+    whole: frozenset[str] = frozenset()
     harmless: frozenset[str] = field(default=frozenset({"-V", "-v", "-h", "--version", "--help"}))
 
     def found(self, program: str, words: Words) -> Iterator[Risk | Inner]:
         """Yield what the options of a command do, and that it reads code from its input."""
-        at, operands = 1, 0
-        while at < len(words):
+        at, operands, is_fed = 1, 0, False
+        while at < len(words) and not (self.first and operands):
             word = words[at]
             step = 1
             if word is None:
@@ -61,18 +64,17 @@ class Options:
             elif word == "--" and not self.words:
                 operands += len(words) - at - 1
                 break
-            elif word[:1] in "-+" and len(word) > 1:
+            elif word[:1] in ("-", "+") and len(word) > 1:
                 step, name, attached = self._option(word)
                 effect = self.effects.get(name)
                 if effect is not None:
                     yield from _told(program, effect, name, at, words, attached)
-                    operands += effect.does is INLINE
-                elif word in self.harmless or word[1] in self.named:
-                    operands += 1
+                is_fed = is_fed or (effect is not None and effect.does is INLINE)
+                operands += word in self.harmless or word[1] in self.named
             else:
                 operands += word != "-"
             at += step
-        if self.always or (self.input and not operands):
+        if self.always or (self.input and not operands and not is_fed):
             yield Risk(NOWHERE, self.always or self.input)
 
     def _option(self, word: str) -> tuple[int, str, str | None]:
@@ -83,7 +85,7 @@ class Options:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             # GNU programs take any beginning of a long name.
-            full = next((known for known in self.effects if known.startswith(name)), name)
+            full = name if name in self.whole else self._full(name)
             return self._whole(full, value if equals else None)
         for at, letter in enumerate(word[1:], 1):
             rest = word[at + 1 :]
@@ -94,6 +96,11 @@ class Options:
             if letter in self.valued:
                 return 1 + (not rest), "", None
         return 1, word, None
+
+    def _full(self, name: str) -> str:
+        if name in self.effects:
+            return name
+        return next((known for known in self.effects if known.startswith(name)), name)
 
     def _whole(self, name: str, value: str | None) -> tuple[int, str, str | None]:
         effect = self.effects.get(name)
@@ -141,7 +148,7 @@ def flags(does: str, *names: str, kind: Kind = Kind.CODE) -> dict[str, Effect]:
 
 def interpreter(effects: dict[str, Effect], valued: str = "", named: str = "") -> Options:
     """Return the options of a program that runs its input when given no file."""
-    return Options(effects, valued, input=FROM_INPUT, named=named)
+    return Options(effects, valued, input=FROM_INPUT, named=named, first=True)
 
 
 def as_words(options: Options) -> Options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -12,41 +13,32 @@ from approvals.policy.commands.option_table import ALIASES, OPTIONS
 from approvals.policy.commands.options import FROM_INPUT, INLINE, WRITES
 from approvals.policy.commands.sed import sed_effects
 from approvals.policy.commands.shells import SHELLS, shell_script
+from approvals.policy.commands.variables import changes_what_runs
 from approvals.policy.commands.wrappers import (
     READERS,
     STARTS_OTHERS,
     WRAPPERS,
     Inner,
     inner_commands,
-    skip_options,
 )
 
 type Effects = Iterable[Risk | Inner]
 
-# Words of these are read by other rules of their own.
-_AWK_VALUED = frozenset(
-    {"-v", "-F", "-f", "-i", "-l", "-E", "-e", "--source", "--include", "--load"}
-)
-
 
 def _awk(words: Words) -> Iterator[Risk | Inner]:
-    if any(word and word.startswith(("-f", "--file", "-E", "--exec")) for word in words[1:]):
-        return
-    rest = skip_options(words[1:], "vFfilEe", frozenset({"--source", "--include", "--load"}))
-    at = len(words) - len(rest)
-    sources = [at] if rest else []
-    if any(word and word.startswith(("-e", "--source")) for word in words[1:]):
-        return
-    for place in sources:
-        program = words[place]
+    """Read the program; any word that looks like one is taken for one."""
+    for at, program in enumerate(words[1:], 1):
         if program is None:
-            yield Risk(place, INLINE)
-            continue
-        for found in awk_effects(program):
-            kind = Kind.WRITE if found.writes is not None else Kind.CODE
-            yield Risk(place, found.does, kind, found.writes)
-            if found.runs:
-                yield Inner("awk", script=found.runs)
+            yield Risk(at, INLINE)
+        elif not program.startswith("-") and _LOOKS_LIKE_AWK.search(program):
+            for found in awk_effects(program):
+                kind = Kind.WRITE if found.writes is not None else Kind.CODE
+                yield Risk(at, found.does, kind, found.writes)
+                if found.runs:
+                    yield Inner("awk", script=found.runs)
+
+
+_LOOKS_LIKE_AWK = re.compile(r"[{(|>@\"]")
 
 
 def _sed(words: Words) -> Iterator[Risk | Inner]:
@@ -57,6 +49,8 @@ def _sed(words: Words) -> Iterator[Risk | Inner]:
         if word in ("-e", "--expression", "-f", "--file") or _ends_with_e(word):
             if word not in ("-f", "--file"):
                 scripts.append(at + 1)
+            at += 1
+        elif word in ("-l", "--line-length"):
             at += 1
         elif word is None or not word.startswith("-") or word == "-":
             operands.append(at)
@@ -96,9 +90,15 @@ def _tar(words: Words) -> Iterator[Risk | Inner]:
     for word in words[1:]:
         if word and word.startswith("--checkpoint-action") and "exec=" in word:
             yield Inner("tar --checkpoint-action", script=word.partition("exec=")[2])
+    for at, word in enumerate(words[1:], 1):
+        if word and _ON_ANOTHER_MACHINE.match(word) and "--force-local" not in words:
+            yield Risk(at, "starts rsh to reach another machine")
     for left, right in pairwise(words):
         if left == "--checkpoint-action" and right and right.startswith("exec="):
             yield Inner("tar --checkpoint-action", script=right.removeprefix("exec="))
+
+
+_ON_ANOTHER_MACHINE = re.compile(r"(?:-[a-zA-Z]*f|--file=)?[\w.@-]+:")
 
 
 def _dd(words: Words) -> Iterator[Risk]:
@@ -133,7 +133,21 @@ def _ssh(words: Words) -> Iterator[Inner]:
 
 def _make(words: Words) -> Iterator[Risk]:
     for at, word in enumerate(words[1:], 1):
-        if word and ("$" in word or word.startswith(("SHELL=", ".SHELLFLAGS="))):
+        name, equals, _ = (word or "").partition("=")
+        if "$" in (word or "") or (equals and changes_what_runs(name.lstrip("."))):
+            yield Risk(at, "changes what the makefile runs")
+
+
+def _curl(words: Words) -> Iterator[Risk]:
+    for at, word in enumerate(words[1:], 1):
+        if word and "%output{" in word:
+            yield Risk(at, WRITES, Kind.WRITE)
+
+
+def _python(words: Words) -> Iterator[Risk]:
+    """Modules that run code given to them as a word."""
+    for left, (at, module) in zip(words, enumerate(words[1:], 1), strict=False):
+        if left == "-m" and module in ("timeit", "pdb", "code", "cProfile", "trace"):
             yield Risk(at, INLINE)
 
 
@@ -157,7 +171,7 @@ def _set_variables(words: Words) -> Iterator[Risk]:
 
 
 _SPECIAL: dict[str, Callable[[Words], Effects]] = {
-    "awk": _awk, "sed": _sed, "tar": _tar, "git": git.git_effects, "dd": _dd, "uniq": _second_operand,
+    "awk": _awk, "curl": _curl, "python": _python, "sed": _sed, "tar": _tar, "git": git.git_effects, "dd": _dd, "uniq": _second_operand,
     "xxd": _second_operand, "ssh": _ssh, "scp": _ssh, "sftp": _ssh, "make": _make, "sqlite3": _sqlite,
     "vim": _plus_commands, "less": _plus_commands, "more": _plus_commands,
     "printf": builtins.printf_risks, "test": builtins.test_risks, "set": builtins.set_risks,

@@ -73,7 +73,7 @@ def _file(walker: Walker, visit: Visit, node: Node, found: _Found) -> None:
     target, *more = targets
     found.more += more
     found.inside.append(visit.inner(target))
-    word = read_word(target)
+    word = read_word(target, walker.source)
     if word.value in DEVICES or (operator in (">&", "<&") and target.type == "number"):
         return
     if operator in ("<", "<&"):
@@ -86,7 +86,7 @@ def _file(walker: Walker, visit: Visit, node: Node, found: _Found) -> None:
 
 def _herestring(walker: Walker, visit: Visit, node: Node, found: _Found) -> None:
     targets = [child for child in node.children if child.is_named]
-    word = read_word(targets[-1])
+    word = read_word(targets[-1], walker.source)
     found.feed = word.value
     walker.note(REASON, visit, Kind.SHAPE if word.value is not None else Kind.VALUE, node)
     found.inside += [visit.inner(child) for child in targets]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ _LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
 # Tokens whose inside is text, blanks included.
 _WHOLE = frozenset({"string", "raw_string", "heredoc_body"})
 
-_UNUSUAL = (b"\r", b"\v", b"\f", b"\xc2", b"\xe1", b"\xe2", b"\xe3")
+_UNUSUAL = (b"\r", b"\v", b"\f", b"\xc2")
 
 
 class Place(NamedTuple):
@@ -32,27 +33,45 @@ class Place(NamedTuple):
         return Place(self.text, self.start, self.end, (*self.reached, through))
 
 
+# The scanner of the grammar looks characters up in tables of 256 and reads past their end for
+# wider ones, which can end the process; so it is given stand-ins, as many as there were.
+_WIDE = re.compile("[^\0-\xff]")
+
+
+def _narrow(found: re.Match[str]) -> str:
+    return "\xa0" if found[0].isspace() else "\xff"
+
+
 class Source:
     """A parsed script; parts of a quoted script stand where its text does in the line."""
 
-    __slots__ = ("_ascii", "data", "root", "script", "whole")
+    __slots__ = ("_positions", "data", "root", "script", "whole")
 
     def __init__(self, script: str, whole: Place | None) -> None:
         self.script = script
-        self.data = script.encode()
         self.whole = whole
+        self._positions: list[int] | None = None
+        shown = script
+        if not script.isascii():
+            shown = _WIDE.sub(_narrow, script)
+            widths = ((at,) if char < "\x80" else (at, at) for at, char in enumerate(shown))
+            self._positions = [at for pair in widths for at in pair] + [len(shown)]
+        self.data = shown.encode()
         self.root = tree_sitter.Parser(_LANGUAGE).parse(self.data).root_node
-        self._ascii = len(self.data) == len(script)
+
+    def _span(self, node: Node) -> tuple[int, int]:
+        if self._positions is None:
+            return node.start_byte, node.end_byte
+        return self._positions[node.start_byte], self._positions[node.end_byte]
 
     def text(self, node: Node) -> str:
-        """Return the text of a node."""
-        return self.data[node.start_byte : node.end_byte].decode()
+        """Return the text of a node, as it stands in the script."""
+        start, end = self._span(node)
+        return self.script[start:end]
 
     def place(self, node: Node, reached: tuple[str, ...] = ()) -> Place:
         """Return where a node stands in the whole line."""
-        start, end = node.start_byte, node.end_byte
-        if not self._ascii:
-            start, end = len(self.data[:start].decode()), len(self.data[:end].decode())
+        start, end = self._span(node)
         text = self.script[start:end]
         if self.whole is not None:
             return Place(text, self.whole.start, self.whole.end, reached)

@@ -162,7 +162,7 @@ class Walker:
         return [visit.inner(child) for child in node.children if child.is_named]
 
     def _expansion(self, visit: Visit) -> list[Visit]:
-        word = read_word(visit.node)
+        word = read_word(visit.node, self.source)
         if word.kind is Kind.CODE:
             self.note(word.reason, visit, Kind.CODE)
         return [visit.inner(child) for child in visit.node.children if child.is_named]
@@ -264,7 +264,7 @@ class Walker:
                 inside.append(visit.inner(child))
                 continue
             node = child.children[0] if child.type == "command_name" else child
-            word = read_word(node)
+            word = read_word(node, self.source)
             if child.start_byte == end:
                 word = Word(None, UNREADABLE, Kind.CODE)
             end = child.end_byte

@@ -10,6 +10,8 @@ from approvals.policy.commands.line import Kind
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from approvals.policy.commands.source import Source
+
 
 class Word(NamedTuple):
     """A word's value (None: not known), and why it is no plain literal, if it is not."""
@@ -38,7 +40,6 @@ _ACTIVE_REASONS = {
 _NODE_REASONS = {
     "simple_expansion": "a variable",
     "expansion": "a variable",
-    "$": "a variable",
     "command_substitution": "a command substitution",
     "process_substitution": "a process substitution",
     "arithmetic_expansion": ARITHMETIC,
@@ -59,39 +60,35 @@ _QUOTED_ESCAPE = re.compile(r'\\([$`"\\\n])')
 _PLAIN_EXPANSION = re.compile(r"\$\{#?\w+(?:(?::?[-+?]|##?|%%?|\^\^?|,,?)[^$`}]*)?\}")
 
 
-def read_word(node: Node) -> Word:
-    """Return the value of one argument of a command; never raises."""
+def read_word(node: Node, source: Source) -> Word:
+    """Return the value of one argument of a command in a script; never raises."""
     kind = node.type
     if kind == "word":
-        return _plain(_text(node))
+        return _plain(source.text(node))
     if kind == "raw_string":
-        return Word(_text(node)[1:-1])
+        return Word(source.text(node)[1:-1])
     if kind == "string":
-        return _double_quoted(node)
+        return _double_quoted(node, source)
     if kind == "concatenation":
-        return _joined(node)
+        return _joined(node, source)
     if kind == "number" and not node.child_count:
-        return Word(_text(node))
-    if kind in ("==", "=~"):
+        return Word(source.text(node))
+    if kind in ("==", "=~", "$"):
         return Word(kind)
-    return Word(None, _NODE_REASONS.get(kind, kind.replace("_", " ")), _unknown_kind(node))
+    return Word(None, _NODE_REASONS.get(kind, kind.replace("_", " ")), _unknown_kind(node, source))
 
 
-def _unknown_kind(node: Node) -> Kind:
+def _unknown_kind(node: Node, source: Source) -> Kind:
     if node.type == "expansion":
-        return Kind.VALUE if _PLAIN_EXPANSION.fullmatch(_text(node)) else Kind.CODE
+        return Kind.VALUE if _PLAIN_EXPANSION.fullmatch(source.text(node)) else Kind.CODE
     if node.type == "arithmetic_expansion":
-        return arithmetic_kind(_text(node))
+        return arithmetic_kind(source.text(node))
     return Kind.VALUE if node.type in _NODE_REASONS and node.type != "ERROR" else Kind.CODE
 
 
 def arithmetic_kind(text: str) -> Kind:
     """Tell whether arithmetic only counts; with names in it, text in a variable may run."""
     return Kind.CODE if re.search(r"[A-Za-z_$`\[]", text) else Kind.VALUE
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
 
 
 def _plain(text: str, *, braces: bool = False) -> Word:
@@ -133,12 +130,12 @@ def _expands(text: str) -> bool:
     return False
 
 
-def _double_quoted(node: Node) -> Word:
-    text = _text(node)[1:-1]
+def _double_quoted(node: Node, source: Source) -> Word:
+    text = source.text(node)[1:-1]
     if "$[" in text:
         return Word(None, ARITHMETIC, Kind.CODE)
     kinds = [
-        _unknown_kind(child)
+        _unknown_kind(child, source)
         for child in node.children
         if child.type not in ('"', "string_content", "$")
     ]
@@ -151,17 +148,22 @@ def _double_quoted(node: Node) -> Word:
     return Word(value, CONTINUATION if "\\\n" in text else "an escape", _LITERAL)
 
 
-def _joined(node: Node) -> Word:
+def _joined(node: Node, source: Source) -> Word:
     pieces = [
-        _plain(_text(child), braces=True) if child.type == "word" else read_word(child)
+        _plain(source.text(child), braces=True)
+        if child.type == "word"
+        else read_word(child, source)
         for child in node.children
     ]
+    if any(child.type == "$" for child in node.children[:-1]):
+        # A dollar sign before quotes makes them another kind of quotes.
+        return Word(None, "a variable", Kind.VALUE)
     worst = max(pieces, key=lambda piece: _STRENGTH[piece.kind])
     if any(piece.value is None for piece in pieces):
         return Word(None, worst.reason, worst.kind or Kind.VALUE)
     # Only unquoted braces expand; where quotes make that hard to tell, the value is unknown.
-    if any(child.type == "word" and "{" in _text(child) for child in node.children) and _expands(
-        _text(node)
-    ):
+    if any(
+        child.type == "word" and "{" in source.text(child) for child in node.children
+    ) and _expands(source.text(node)):
         return Word(None, BRACES, Kind.VALUE)
     return Word("".join(piece.value or "" for piece in pieces), worst.reason, worst.kind)

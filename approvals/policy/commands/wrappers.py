@@ -77,7 +77,8 @@ def skip_options(
 
 def _takes_next(word: str, valued: str, valued_long: frozenset[str]) -> bool:
     if word.startswith("--"):
-        return word in valued_long
+        # GNU programs take any beginning of a long name.
+        return any(known.startswith(word) for known in valued_long)
     # In a cluster such as -Eu the first letter with a value takes the rest, or the next word.
     position = next((at for at, letter in enumerate(word[1:], 1) if letter in valued), None)
     return position == len(word) - 1
@@ -89,7 +90,7 @@ def long_options(*names: str) -> frozenset[str]:
 
 
 WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper("uCS", long_options("unset", "chdir", "split-string"), assignments=True),
+    "env": Wrapper("uCSa", long_options("unset", "chdir", "split-string", "argv0"), assignments=True),
     "sudo": Wrapper(
         "aCcDghpRrTtUu",
         long_options("user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"),
@@ -156,7 +157,7 @@ WRAPPERS: dict[str, Wrapper] = {
 
 # -c alone or last in a cluster, and the options of env that hold -S.
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
-_SPLIT_OPTION = re.compile(r"-[i0v]*S|--split-string(?:=|$)|--split(?:=|$)")
+_SPLIT_OPTION = re.compile(r"-[i0v]*S|--s[a-z-]*(?:=|$)")
 
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
@@ -271,21 +272,26 @@ def _watch(words: Words) -> Iterator[Inner]:
 
 def _env_split(words: Words) -> Iterator[Risk | Inner]:
     """Yield the command given to env as one text with -S."""
-    for at, word in enumerate(words[1:], 1):
+    at = 1
+    while at < len(words):
+        word = words[at]
         if word is None or not word.startswith("-"):
             return
         found = _SPLIT_OPTION.match(word)
-        if found is None:
-            continue
-        attached = word[found.end() :]
-        text = attached or (words[at + 1] if at + 1 < len(words) else None)
-        rest = words[at + (1 if attached else 2) :]
-        if text is None or None in rest or "\\" in text:
-            yield Risk(at, "`env -S` splits text that is not known", opaque=True)
-        else:
-            script = " ".join([text, *(shlex.quote(item) for item in rest if item is not None)])
-            yield Inner("env -S", script=script)
-        return
+        if found is not None:
+            yield from _split_text(words, at, word[found.end() :])
+            return
+        at += 1 + _takes_next(word, "uCa", WRAPPERS["env"].valued_long)
+
+
+def _split_text(words: Words, at: int, attached: str) -> Iterator[Risk | Inner]:
+    text = attached or (words[at + 1] if at + 1 < len(words) else None)
+    rest = words[at + (1 if attached else 2) :]
+    if text is None or None in rest or "\\" in text:
+        yield Risk(at, "`env -S` splits text that is not known", opaque=True)
+    else:
+        script = " ".join([text, *(shlex.quote(item) for item in rest if item is not None)])
+        yield Inner("env -S", script=script)
 
 
 def _unknown_operand(program: str, words: Words, inside: Words) -> Iterator[Risk]:
