@@ -12,6 +12,7 @@
     │   ├── Stale              409 stale               what was shown is no longer what would happen
     │   ├── IllegalTransition  409 illegal_transition  this state cannot become that one
     │   └── KeyReused          409 key_reused          the idempotency key belongs to another request
+    ├── TooSlow                408 too_slow            the body did not come in time
     ├── TooLarge               413 too_large           more bytes than the limit allows
     ├── TooMany                429 too_many            slow down
     └── ProviderError          502 provider_error      the sandbox provider failed
@@ -154,6 +155,14 @@ class KeyReused(Conflict):
 
     code = "key_reused"
     title = "This idempotency key belongs to another request"
+
+
+class TooSlow(OmniWebError):
+    """The body did not come in time."""
+
+    code = "too_slow"
+    status = 408
+    title = "The request came too slowly"
 
 
 class TooLarge(OmniWebError):
