@@ -65,3 +65,12 @@ class ProblemMiddleware(PassThrough):
         problem = problem_response(MethodNotAllowed(f"{request.path} has no {request.method}"))
         problem["Allow"] = answer["Allow"]
         return problem
+
+
+class NotKept(PassThrough):
+    """Lets no browser and no proxy keep an answer that does not say itself how long it is good."""
+
+    def finish(self, request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:
+        """Add what the answer leaves out."""
+        answer.headers.setdefault("Cache-Control", "private, no-store")
+        return answer
