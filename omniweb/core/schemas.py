@@ -26,11 +26,20 @@ def storable(value: Any) -> Any:
     return value
 
 
+def encodable(text: str) -> str:
+    """Return text as it is; raises ValueError for what UTF-8 cannot hold."""
+    if not text.isascii() and not _is_unicode(text):
+        raise ValueError("text must not contain half surrogate pairs")
+    return text
+
+
 def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 Text = Annotated[str, AfterValidator(storable)]
+# What goes into a command: it may hold more than a text, and says itself where it may not.
+Bytes = Annotated[str, AfterValidator(encodable)]
 Json = Annotated[dict[str, Any], AfterValidator(storable)]
 
 

@@ -14,7 +14,7 @@ from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.asynchronous import in_thread
 from omniweb.core.pagination import paginate
-from omniweb.core.schemas import Body, Listing, PageQuery, Text, listing
+from omniweb.core.schemas import Body, Bytes, Listing, PageQuery, Text, listing
 from omniweb.core.waiting import preferred_wait, wait_until
 from sandboxes.models import Execution, ExecutionState
 from sandboxes.providers.base import Command
@@ -112,10 +112,10 @@ def _fields(row: Execution) -> dict[str, Any]:
 class ExecutionIn(Body):
     """A command to run."""
 
-    command: str | list[str] = Field(description="A line for `sh -c`, or the words of a command")
+    command: Bytes | list[Bytes] = Field(description="A line for `sh -c`, or the words of a command")
     cwd: Text | None = Field(None, description="Absolute, or relative to the working directory")
-    env: dict[str, str] = Field(default_factory=dict)
-    stdin: str | None = None
+    env: dict[Bytes, Bytes] = Field(default_factory=dict)
+    stdin: Bytes | None = None
     time_limit_seconds: float | None = Field(None, gt=0, description="60 without one")
 
     def to_command(self) -> Command:

@@ -7,7 +7,7 @@ from typing import Any
 from ninja import Schema
 from pydantic import Field, field_validator
 
-from omniweb.core.schemas import Json
+from omniweb.core.schemas import Bytes, Json, Text
 from sandboxes.providers.base import Command
 
 
@@ -26,11 +26,11 @@ class SessionOut(Schema):
 class ExecIn(Schema):
     """A command: the words of it, not necessarily a shell's."""
 
-    command: list[str]
-    cwd: str | None = None
-    env: dict[str, str] = Field(default_factory=dict)
+    command: list[Bytes]
+    cwd: Text | None = None
+    env: dict[Bytes, Bytes] = Field(default_factory=dict)
     timeout_seconds: float | None = None
-    stdin: str | None = None
+    stdin: Bytes | None = None
 
     @field_validator("env", mode="before")
     @classmethod
