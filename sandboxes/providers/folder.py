@@ -132,6 +132,11 @@ def _entry(directory: str, name: str, status: os.stat_result) -> FileEntry:
 def _explained(error: OSError, path: str) -> Exception:
     if error.errno == errno.ELOOP:
         return outside(path)
+    # A pipe that nobody reads from cannot be opened for writing.
+    if error.errno == errno.ENXIO:
+        return InvalidInput(f"{path} is not a file")
+    if error.errno == errno.ENAMETOOLONG:
+        return InvalidInput(f"{path[:100]}… has a part that is too long for a name")
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{path} does not exist")
     if isinstance(error, IsADirectoryError):
