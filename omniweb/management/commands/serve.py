@@ -73,7 +73,8 @@ class Command(BaseCommand):
             host=host,
             port=port,
             lifespan="off",
-            log_level="warning",
+            # Its lines go the way of all others, which no text can forge.
+            log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=settings.HTTPS,
