@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from approvals.policy.commands.line import CommandLine, Kind, SimpleCommand
 from approvals.policy.commands.parse import read_command
-from approvals.policy.commands.shells import SHELLS
+from approvals.policy.commands.wrappers import SHELLS
 from approvals.policy.decision import Effect
 from approvals.policy.document import load_document
 from approvals.policy.evaluator import compile_policy

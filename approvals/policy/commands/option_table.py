@@ -104,7 +104,8 @@ OPTIONS: dict[str, Options] = {
     "mysql": Options(code("-e", "--execute", "--init-command") | runs("--pager") | writes("--tee"), "DhPSu", always=FROM_INPUT),
     "gdb": Options(code("-ex", "-iex", "--eval-command", "--init-eval-command", "-eval-command") | loads("-x", "-ix", "--command"), words=True, always=_ANY),
     "expect": interpreter(code("-c") | loads("-f")),
-    "screen": Options(loads("-c"), "eSsTtpX"),
+    "screen": Options({}, always=_ANY),
+    "tmux": Options({}, always=_ANY),
     "fd": Options(runs("-x", "--exec", "-X", "--exec-batch"), "deEtSjc"),
     "find": Options(
         flags("starts a program for what it finds", "-exec", "-execdir", "-ok", "-okdir")

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from approvals.policy.commands.line import CommandLine
 from approvals.policy.commands.reader import MAX_SCRIPT_LENGTH, Reader
-from approvals.policy.commands.shells import SHELLS, shell_script
+from approvals.policy.commands.shells import shell_script
 from approvals.policy.commands.source import Place
+from approvals.policy.commands.wrappers import SHELLS
 
 __all__ = ["MAX_SCRIPT_LENGTH", "read_command", "read_script", "read_with_grammar"]
 

@@ -12,10 +12,11 @@ from approvals.policy.commands.line import NOWHERE, Kind, Risk, Words
 from approvals.policy.commands.option_table import ALIASES, OPTIONS
 from approvals.policy.commands.options import FROM_INPUT, INLINE, WRITES
 from approvals.policy.commands.sed import sed_effects
-from approvals.policy.commands.shells import SHELLS, shell_script
+from approvals.policy.commands.shells import shell_script
 from approvals.policy.commands.variables import changes_what_runs
 from approvals.policy.commands.wrappers import (
     READERS,
+    SHELLS,
     STARTS_OTHERS,
     WRAPPERS,
     Inner,

@@ -16,16 +16,11 @@ from approvals.policy.commands.line import (
 )
 from approvals.policy.commands.plain import plain_chain
 from approvals.policy.commands.programs import effects
-from approvals.policy.commands.shells import (
-    SHELLS,
-    has_command_option,
-    reads_its_input,
-    shell_script,
-)
+from approvals.policy.commands.shells import has_command_option, reads_its_input, shell_script
 from approvals.policy.commands.source import Place, Source
 from approvals.policy.commands.walk import Visit, Walker
 from approvals.policy.commands.words import CONTINUATION
-from approvals.policy.commands.wrappers import Inner
+from approvals.policy.commands.wrappers import SHELLS, Inner
 
 MAX_SCRIPT_LENGTH = 10_000
 MAX_NESTING = 8

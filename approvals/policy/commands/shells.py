@@ -5,8 +5,6 @@ from __future__ import annotations
 from approvals.policy.commands.line import Words
 from approvals.policy.commands.wrappers import long_options, skip_options
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
-
 # Words with a meaning of their own to the shell; the grammar takes some of them for programs.
 KEYWORDS = frozenset({
     "time", "coproc", "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while",

@@ -239,7 +239,8 @@ class Walker:
         if target.type == "subscript":
             name, _, index = name.partition("[")
             kind = Kind.ENV if _NUMBER.fullmatch(index.rstrip("]")) else Kind.CODE
-        if changes_what_runs(name):
+        # Before a command, IFS only says how that one splits lines: `IFS= read`.
+        if changes_what_runs(name) and (name != "IFS" or names is None):
             kind = Kind.CODE
         self.note(_SET_BEFORE, visit, kind, node)
         if names is None:

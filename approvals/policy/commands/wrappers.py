@@ -15,6 +15,8 @@ from itertools import pairwise
 from approvals.policy.commands.line import NOWHERE, Risk, Words
 from approvals.policy.commands.variables import changes_what_runs
 
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
+
 
 @dataclass(frozen=True, slots=True)
 class Inner:
@@ -162,7 +164,7 @@ _SPLIT_OPTION = re.compile(r"-[i0v]*S|--s[a-z-]*(?:=|$)")
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
-def _find_commands(words: Words) -> Iterator[Inner]:
+def _find_commands(words: Words) -> Iterator[Risk | Inner]:
     """Yield each command of find's -exec family: the words up to `;` or `+`.
 
     What find found stands where `{}` is: a value nobody knows.
@@ -172,13 +174,26 @@ def _find_commands(words: Words) -> Iterator[Inner]:
         if start is None and word in _FIND_RUNS:
             start = at + 1
         elif start is not None and word in (";", "+"):
-            inside = tuple(None if "{}" in (item or "") else item for item in words[start:at])
+            inside = words[start:at]
             if inside:
-                yield Inner(f"find {words[start - 1]}", inside)
+                yield from _with_unknown(f"find {words[start - 1]}", inside, "{}")
             start = None
 
 
-def _xargs(words: Words) -> Iterator[Inner]:
+def _with_unknown(through: str, inside: Words, mark: str) -> Iterator[Risk | Inner]:
+    """Yield a command in which something nobody knows will stand for `mark`."""
+    program = (inside[0] or "").rpartition("/")[2]
+    mixed = [word for word in inside if word and mark in word and word != mark]
+    if program in SHELLS and mixed:
+        # The shell reads what is put in, too; what stands around it is read here.
+        yield Risk(NOWHERE, f"`{program}` runs text put together by `{through}`", opaque=True)
+        inside = tuple(
+            word.replace(mark, "$1") if word in mixed and word else word for word in inside
+        )
+    yield Inner(through, tuple(None if mark in (word or "") else word for word in inside))
+
+
+def _xargs(words: Words) -> Iterator[Risk | Inner]:
     """Yield what xargs starts, with unknown words where its input goes."""
     inside = WRAPPERS["xargs"].command_of(words)
     if not inside:
@@ -188,7 +203,7 @@ def _xargs(words: Words) -> Iterator[Inner]:
     if mark is None:
         yield Inner("xargs", (*inside, None))
     else:
-        yield Inner("xargs", tuple(None if mark in (word or "") else word for word in inside))
+        yield from _with_unknown("xargs", inside, mark)
 
 
 def _replaced(own: Words, at: int) -> str | None:
@@ -315,6 +330,7 @@ READERS: dict[str, Callable[[Words], Iterator[Risk | Inner]]] = {
 
 # Programs that start another one behind a subcommand of their own.
 SUBCOMMANDS = {
+    ("ip", "netns"): Wrapper(operands=2),
     ("uv", "run"): Wrapper(
         "pP", long_options("python", "with", "extra", "group", "project", "directory")
     ),
@@ -350,6 +366,8 @@ def inner_commands(program: str, words: Words) -> Iterator[Risk | Inner]:
     if wrapper is None:
         return
     inside = wrapper.command_of(own)
+    if not inside and program in ("sudo", "doas") and {"-s", "-i", "--shell", "--login"} & {*words}:
+        yield Risk(NOWHERE, f"`{program}` starts a shell", opaque=True)
     if inside:
         yield from _unknown_operand(program, own, inside)
         yield from _set_for(wrapper, own, inside)
