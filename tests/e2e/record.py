@@ -56,6 +56,12 @@ class Record:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def turn_on(self, environment: str) -> None:
+        """Let agents run in an environment."""
+        (found,) = [row for row in self.rows("/environments") if row["name"] == environment]
+        path = f"/environments/{found['id']}"
+        self._call(self.server.admin_token, "PATCH", path, json={"is_enabled": True})
+
     def rows(self, path: str, **query: Any) -> list[Row]:
         """Return a list of the API, oldest first."""
         items: list[Row] = self.get(path, limit=200, **query)["items"]

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.e2e.real_agent import RealAgent
 from tests.e2e.record import Record, containers, moment, until
 from tests.e2e.window import Window
+from tests.e2e.world import WAITS_FOR_GO
 from tests.server import Server
 
 pytestmark = [pytest.mark.docker, pytest.mark.omnicoreagent]
@@ -134,12 +135,11 @@ def test_past_its_patience_it_is_told_why_and_asking_again_runs_the_command_once
     server.policy("asks-before-tee", ASKS_BEFORE_TEE)
     token = server.agent_made("impatient", "asks-before-tee", "docker")
     asked = "echo ran | tee -a count"
-    # Between asking and asking again it runs something that ends when the test lets it.
-    gate = "until test -e go; do sleep 0.1; done"
 
     agent = real_agent(
         # Without a workspace it does not list files in between, with a command no rule can read.
-        *(server, token, asked, gate, asked, "cat count"),
+        # Between asking and asking again it runs something that ends when the test lets it.
+        *(server, token, asked, WAITS_FOR_GO, asked, "cat count"),
         timeout="10",
         no_workspace="",
     )
@@ -160,4 +160,4 @@ def test_past_its_patience_it_is_told_why_and_asking_again_runs_the_command_once
     assert (again["exit_code"], again["stdout"]) == (0, "ran\n")
     assert count["stdout"] == "ran\n"
     commands = [one["command"][-1] for one in record.executions(run)]
-    assert commands == [asked, gate, "cat count"]
+    assert commands == [asked, WAITS_FOR_GO, "cat count"]

@@ -24,6 +24,8 @@ rules:
        reason: Nothing is deleted here.}
 """
 
+# Rules can read it, unlike a loop of the shell.
+WAITS_FOR_GO = """python3 -c 'while not __import__("os").path.exists("go"): pass'"""
 UNBROKEN = "a-name-that-has-no-place-where-it-could-be-broken-" * 3
 COLOURS = r"printf '\033[1;31mred\033[0m and \033[32mgreen\033[0m\n'; echo oops >&2"
 LONG = f"git push origin {UNBROKEN} && echo '<script>alert(1)</script>' | wc -c; ls -la /usr/bin"
@@ -82,9 +84,9 @@ class World:
 
 def world_make(server: Server) -> World:
     """Let an agent of a running server do everything once."""
-    server.environment_switch("local")
-    server.policy("harbour", POLICY)
     record = Record(server)
+    record.turn_on("local")
+    server.policy("harbour", POLICY)
     agent = Agent(server, "fix-bot", "harbour")
     ended = _ended_run(agent, record)
     run = agent.run(f"Publish {UNBROKEN}")
