@@ -112,7 +112,9 @@ def _fields(row: Execution) -> dict[str, Any]:
 class ExecutionIn(Body):
     """A command to run."""
 
-    command: Bytes | list[Bytes] = Field(description="A line for `sh -c`, or the words of a command")
+    command: Bytes | list[Bytes] = Field(
+        description="A line for `sh -c`, or the words of a command"
+    )
     cwd: Text | None = Field(None, description="Absolute, or relative to the working directory")
     env: dict[Bytes, Bytes] = Field(default_factory=dict)
     stdin: Bytes | None = None
