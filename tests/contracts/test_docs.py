@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import omniweb.settings
+from approvals.policy.decision import AuthorityRequest
+from approvals.policy.document import parse_document
+from approvals.policy.evaluator import compile_policy
 
 DOCS = Path(omniweb.settings.BASE_DIR) / "docs"
 
@@ -22,3 +25,19 @@ def test_every_relative_link_leads_somewhere() -> None:
     for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_example_policy_says_what_its_page_promises() -> None:
+    page = (DOCS / "policies.md").read_text()
+    [source] = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+    policy = compile_policy(parse_document(source))
+    lines = {
+        "git push": "ask",
+        "npm ci > logs/install.txt": "allow",
+        "CI=1 npm test": "allow",
+        "npm run deploy": "ask",
+        "ls; rm -rf build": "deny",
+    }
+    for line, effect in lines.items():
+        request = AuthorityRequest(capability="process.exec", command=("sh", "-c", line))
+        assert policy.evaluate(request).effect == effect, line
