@@ -20,6 +20,8 @@ def taken(name: str, scale: Scale) -> report.Section:
         figures.extend(module.measure(scale))
     except Missing as why:
         missing = str(why)
+    except Exception as error:  # noqa: BLE001 - one that fails must not cost what the others took
+        missing = f"{type(error).__name__}: {error}".strip()
     title, _, about = str(module.__doc__).partition("\n")
     return report.Section(title.rstrip("."), " ".join(about.split()), figures, missing)
 

@@ -48,7 +48,8 @@ def started(command: Sequence[str], variables: Mapping[str, str], url: str) -> S
             _first_page(url, begin + START_SECONDS)
             return Started(time.perf_counter() - begin, resident_megabytes(process.pid))
         finally:
-            process.terminate()
+            # Nothing in it is worth a clean end.
+            process.kill()
 
 
 def _first_page(url: str, deadline: float) -> None:
