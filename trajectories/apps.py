@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
+from omniweb.core.logs import lines_mask
 from omniweb.core.realtime import topic_register
+from trajectories.redaction import redactor
 
 if TYPE_CHECKING:
     from omniweb.accounts.permissions import Actor
 
 
 class TrajectoriesConfig(AppConfig):
-    """Registers the room's topics."""
+    """Registers the room's topics, and keeps secrets out of the log."""
 
     name = "trajectories"
 
     def ready(self) -> None:
-        """Let people listen to the records of their team."""
+        """Let people listen to the records of their team, and mask what is logged from now on."""
         topic_register("trajectory", _may_hear)
+        lines_mask(lambda line: redactor().text(line))
 
 
 def _may_hear(actor: Actor, reference: str) -> uuid.UUID | None:

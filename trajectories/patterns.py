@@ -158,6 +158,12 @@ _PATTERNS: Final = (
         _compiled(r"://[^\s/:@\"']{0,256}:(?P<value>[^\s/@\"']{1,1024})(?=@)"),
         _value,
     ),
+    # Links of our own that sign somebody in.
+    Pattern(
+        ("sign-in/link/", "password/reset/key/"),
+        _compiled(r"(?:sign-in/link|password/reset/key)/(?P<value>[\w-]{8,200})"),
+        _value,
+    ),
     Pattern(
         ("omw_", "gh", "glpat-", "sk-", "sk_", "rk_", "akia", "asia", "xox", "aiza", "hf_", "npm_"),
         _compiled(

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import structlog
+
+_masks: list[Callable[[str], str]] = []
+
+
+def lines_mask(mask: Callable[[str], str]) -> None:
+    """Have every line go through a function that knows what must not be in it."""
+    _masks[:] = [mask]
+
+
+def _masked(logger: Any, method: str, line: Any) -> Any:
+    for mask in _masks:
+        line = mask(line)
+    return line
 
 
 def line_formatter() -> logging.Formatter:
@@ -24,5 +38,6 @@ def line_formatter() -> logging.Formatter:
             structlog.processors.KeyValueRenderer(
                 key_order=["timestamp", "level", "logger", "event"], drop_missing=True
             ),
+            _masked,
         ],
     )
