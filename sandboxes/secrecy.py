@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Any
 
 from sandboxes.models import Run
 from trajectories.patterns import is_secret_name
 from trajectories.redaction import Redactor, redactor
+
+# What stands for a secret of an environment; sent back in a change, the secret stays as it is.
+HIDDEN = "********"
 
 
 def redactor_for(run: Run, env: Mapping[str, str] | None = None) -> Redactor:
@@ -14,3 +18,28 @@ def redactor_for(run: Run, env: Mapping[str, str] | None = None) -> Redactor:
     plain = run.manifest.get("environment", {}).get("plain", {})
     variables = {**plain, **(env or {})}
     return redactor(known=[value for name, value in variables.items() if is_secret_name(name)])
+
+
+def hidden(data: Mapping[str, Any], secret: Container[str] = ()) -> dict[str, Any]:
+    """Return options or a manifest with its secrets replaced by HIDDEN.
+
+    Secret is what has a secret's name, and all that is under one of the names in `secret`.
+    """
+    return {name: _hidden(name, value, name in secret) for name, value in data.items()}
+
+
+def _hidden(name: str, value: Any, is_secret: bool) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _hidden(key, item, is_secret) for key, item in value.items()}
+    is_text = isinstance(value, str) and value != ""
+    return HIDDEN if is_text and (is_secret or is_secret_name(name)) else value
+
+
+def revealed(sent: Any, kept: Any) -> Any:
+    """Return what was sent, with everything that reads HIDDEN as it was kept in the same place."""
+    if sent == HIDDEN:
+        return kept
+    if not isinstance(sent, Mapping):
+        return sent
+    held = kept if isinstance(kept, Mapping) else {}
+    return {name: revealed(value, held.get(name)) for name, value in sent.items()}

@@ -18,15 +18,12 @@ from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 from sandboxes.models import Environment, Sandbox, SandboxState
 from sandboxes.providers.registry import check_installed, provider_specs
 from sandboxes.providers.spec import ProviderSpec
+from sandboxes.secrecy import HIDDEN, hidden, revealed
 from sandboxes.selectors import environments_visible, sandboxes_visible
 from sandboxes.services import environments as services
 from sandboxes.services.sandboxes import sandbox_end
-from trajectories.patterns import is_secret_name
 
 router = Operations(tags=["Environments and sandboxes"])
-
-# What stands for a secret option; sent back in a change, the secret stays as it is.
-HIDDEN = "********"
 
 
 class EnvironmentOut(Schema):
@@ -35,24 +32,20 @@ class EnvironmentOut(Schema):
     id: str
     name: str
     provider: str
-    options: Json = Field(description=f"Secret options read `{HIDDEN}`")
-    manifest: Json
+    options: Json = Field(description=f"Secrets read `{HIDDEN}`; sent back so, they stay")
+    manifest: Json = Field(description=f"Variables named like secrets read `{HIDDEN}`, likewise")
     is_enabled: bool
     created_at: datetime
 
     @classmethod
     def of(cls, row: Environment) -> EnvironmentOut:
         """Show an environment."""
-        secret = _secret_options(row)
         return cls(
             id=row.ref,
             name=row.name,
             provider=row.provider,
-            options={
-                name: HIDDEN if name in secret and value else value
-                for name, value in row.options.items()
-            },
-            manifest=row.manifest,
+            options=hidden(row.options, _secret_options(row.provider)),
+            manifest=hidden(row.manifest),
             is_enabled=row.is_enabled,
             created_at=row.created_at,
         )
@@ -75,15 +68,14 @@ class EnvironmentChange(Body):
     is_enabled: bool | None = None
 
 
-def _secret_options(row: Environment) -> set[str]:
-    declared = {
-        name
-        for spec in provider_specs()
-        if spec.name == row.provider
-        for name in spec.secret_options
-    }
-    # A provider that declares no options is known by their names only.
-    return declared | {name for name in row.options if is_secret_name(name)}
+def _secret_options(provider: str) -> frozenset[str]:
+    found = (spec.secret_options for spec in provider_specs() if spec.name == provider)
+    return next(found, frozenset())
+
+
+def _changed(kept: dict[str, Any], sent: dict[str, Any] | None) -> dict[str, Any]:
+    change: dict[str, Any] = kept if sent is None else revealed(sent, kept)
+    return change
 
 
 @router.operation("GET", "/environments", Listing[EnvironmentOut], people=Action.VIEW)
@@ -124,20 +116,12 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
         services.environment_update(
             actor=actor,
             environment=row,
-            options=row.options if body.options is None else _revealed(row, body.options),
-            manifest=row.manifest if body.manifest is None else body.manifest,
+            options=_changed(row.options, body.options),
+            manifest=_changed(row.manifest, body.manifest),
         )
     if body.is_enabled is not None and body.is_enabled != row.is_enabled:
         services.environment_switch(actor=actor, environment=row, is_enabled=body.is_enabled)
     return EnvironmentOut.of(row)
-
-
-def _revealed(row: Environment, options: dict[str, Any]) -> dict[str, Any]:
-    secret = _secret_options(row)
-    return {
-        name: row.options.get(name) if name in secret and value == HIDDEN else value
-        for name, value in options.items()
-    }
 
 
 class OptionOut(Schema):

@@ -21,7 +21,7 @@ from sandboxes.forms.fields import (
 )
 from sandboxes.manifest import Manifest
 from sandboxes.providers.spec import Kind, ProviderSpec
-from sandboxes.views.words import HIDDEN
+from sandboxes.secrecy import HIDDEN, hidden, revealed
 
 # Problem path, without "manifest.", → the field it is shown at; the longest match wins.
 _FIELD_OF = {
@@ -102,6 +102,11 @@ class DraftForm(forms.Form):
         super().__init__(data)
         self.spec = spec
         self.stored = stored
+        self.shown = Stored(
+            name=stored.name,
+            options=hidden(stored.options, spec.secret_options),
+            manifest=hidden(stored.manifest),
+        )
         self.initial = {"name": stored.name}
         if stored.name:
             self.fields["name"].disabled = True
@@ -121,7 +126,16 @@ class DraftForm(forms.Form):
         return field if field in self.fields else None
 
     def draft(self) -> Draft:
-        """Return what was written; call it once the form is valid."""
+        """Return what was written, secrets that were not shown put back; the form must be valid."""
+        written = self.written()
+        return Draft(
+            name=written.name,
+            options=revealed(written.options, self.stored.options),
+            manifest=revealed(written.manifest, self.stored.manifest),
+        )
+
+    def written(self) -> Draft:
+        """Return what the fields say."""
         raise NotImplementedError
 
 
@@ -137,28 +151,20 @@ class JsonForm(DraftForm):
 
     def __init__(self, spec: ProviderSpec, stored: Stored, data: Any = None) -> None:
         super().__init__(spec, stored, data)
-        secret = {option.name for option in spec.options if option.kind is Kind.SECRET}
-        shown = {
-            name: HIDDEN if name in secret else value for name, value in stored.options.items()
-        }
-        self.initial["options"] = json.dumps(shown, indent=2)
-        self.initial["manifest"] = json.dumps(stored.manifest, indent=2)
+        self.initial["options"] = json.dumps(self.shown.options, indent=2)
+        self.initial["manifest"] = json.dumps(self.shown.manifest, indent=2)
         self.fields["options"].help_text = f"A secret that reads {HIDDEN} stays as it is."
 
     def clean_options(self) -> dict[str, Any]:
-        """Read the options, with the secrets that were not shown put back."""
-        options = _object(self.cleaned_data["options"])
-        return {
-            name: self.stored.options.get(name) if value == HIDDEN else value
-            for name, value in options.items()
-        }
+        """Read the options."""
+        return _object(self.cleaned_data["options"])
 
     def clean_manifest(self) -> dict[str, Any]:
         """Read the manifest."""
         return _object(self.cleaned_data["manifest"])
 
-    def draft(self) -> Draft:
-        """Return what was written."""
+    def written(self) -> Draft:
+        """Return what the fields say."""
         data = self.cleaned_data
         return Draft(name=data["name"], options=data["options"], manifest=data["manifest"])
 
@@ -202,7 +208,10 @@ class EnvironmentForm(DraftForm):
         required=False,
         label="Environment variables",
         widget=forms.Textarea({"rows": 3, "class": "mono", "spellcheck": "false"}),
-        help_text="NAME=value, one a line. Every command sees them; they are not for secrets.",
+        help_text=(
+            "NAME=value, one a line. Every command sees them; they are not for secrets. "
+            f"A value that reads {HIDDEN} stays as it is."
+        ),
     )
     cpu = forms.CharField(
         required=False, label="Processors", help_text="A number such as 2 or 0.5."
@@ -228,9 +237,9 @@ class EnvironmentForm(DraftForm):
         for option in spec.options:
             self.fields[f"option_{option.name}"] = option_field(option, stored.options)
             self.initial[f"option_{option.name}"] = option_written(
-                option, stored.options.get(option.name, option.default)
+                option, self.shown.options.get(option.name, option.default)
             )
-        self.initial.update(manifest_written(stored.manifest))
+        self.initial.update(manifest_written(self.shown.manifest))
         if not stored.name and not self._is_kept("network"):
             self.initial["network"] = "allow"
         if not spec.supports_execution:
@@ -282,8 +291,8 @@ class EnvironmentForm(DraftForm):
         pairs = (line.partition("=") for line in lines)
         return {name.strip(): value for name, _, value in pairs}
 
-    def draft(self) -> Draft:
-        """Return what was written, on top of what is kept and has no field."""
+    def written(self) -> Draft:
+        """Return what the fields say, on top of what is kept and has no field."""
         data = self.cleaned_data
         options = {**self.stored.options}
         for option in self.spec.options:
