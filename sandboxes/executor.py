@@ -210,6 +210,7 @@ def _settle_once(
     result: CommandResult | None,
 ) -> None:
     """Write output, result and state in one transaction."""
+    reason = redactor_for(execution.run, execution.env).text(reason)
     with trajectory_held(execution.run.trajectory_id):
         kept = output.close()
         moved = transition(

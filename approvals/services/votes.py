@@ -12,6 +12,7 @@ from omniweb.accounts.permissions import Actor
 from omniweb.core.audit import audit_write
 from omniweb.core.errors import AlreadyDecided, InvalidInput, NotPermitted, Problem, Stale
 from omniweb.core.realtime import publish
+from trajectories.redaction import redactor
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -38,6 +39,8 @@ def vote_cast(
     if refusal or voter is None:
         raise NotPermitted(refusal or "Only a person may decide")
     _check_input(request, verdict, scope, reason)
+    # Everyone reads it, the agent included.
+    reason = redactor().text(reason)
     # Excludes the other voters of this request until this vote has been counted.
     with trajectory_held(request.trajectory_id):
         request = _fresh(request)

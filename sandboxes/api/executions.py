@@ -80,13 +80,13 @@ def _text(row: Execution, stream: Literal["stdout", "stderr"]) -> str:
 
 
 def _fields(row: Execution) -> dict[str, Any]:
-    decision = row.decision
+    decision, clean = row.decision, redactor_for(row.run, row.env)
     return {
         "id": row.ref,
         "run": row.run.ref,
         "state": row.state,
-        "command": redactor_for(row.run, row.env).value(row.argv),
-        "cwd": row.cwd,
+        "command": clean.value(row.argv),
+        "cwd": clean.text(row.cwd),
         "env_names": sorted(row.env),
         "time_limit_seconds": row.time_limit_seconds,
         "decision": decision.ref if decision else None,

@@ -103,23 +103,23 @@ def _create(profile: Profile, manifest: Manifest, title: str, group: str) -> Run
     agent, version = profile.agent, profile.policy.active_version
     if version is None:
         raise Conflict(f"The policy {profile.policy} has no active version")
-    title = title.strip()[:MAX_TITLE]
-    trajectory = trajectory_open(team=agent.team, title=title or f"Run of {agent.name}")
-    run = Run.objects.create(
+    run = Run(
         team_id=agent.team_id,
         agent=agent,
-        trajectory=trajectory,
         version=version,
         environment=environment,
-        title=title,
-        group=group.strip()[:MAX_TITLE],
         provider=environment.provider,
         options=environment.options,
         manifest=manifest.to_dict(),
         manifest_digest=manifest.digest(),
     )
+    clean = redactor_for(run)
+    run.title = clean.text(title.strip())[:MAX_TITLE]
+    run.group = clean.text(group.strip())[:MAX_TITLE]
+    run.trajectory = trajectory_open(team=agent.team, title=run.title or f"Run of {agent.name}")
+    run.save(force_insert=True)
     step_append(
-        trajectory=trajectory,
+        trajectory=run.trajectory,
         kind=StepKind.RUN_OPENED,
         actor=f"agent {agent.name}",
         payload={
@@ -203,6 +203,7 @@ def run_clear(*, run: Run) -> None:
 
 def run_refuse(*, run: Run, reason: str, state: str = ExecutionState.REJECTED) -> None:
     """End a run that may not begin, and with it every command that waited for it."""
+    reason = redactor_for(run).text(reason)
     with trajectory_held(run.trajectory_id):
         if not transition(run, RunState.REFUSED, reason=reason, ended_at=now()):
             return
@@ -273,6 +274,7 @@ def run_end(*, actor: Actor, run: Run, outcome: RunState, reason: str = "") -> b
     """
     if not (actor.agent and actor.agent.pk == run.agent_id):
         actor.require(Action.RUN_END)
+    reason = redactor_for(run).text(reason)
     with trajectory_held(run.trajectory_id):
         if not transition(
             run,

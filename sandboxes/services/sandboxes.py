@@ -21,6 +21,7 @@ from sandboxes.manifest import Manifest
 from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
 from sandboxes.providers.base import Handle
+from sandboxes.secrecy import redactor_for
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -85,6 +86,7 @@ def _ring_queued(run: Run) -> None:
 
 def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
     """Give up on a sandbox that could not be made; commands that waited for it fail with it."""
+    reason = redactor_for(sandbox.run).text(reason)
     with trajectory_held(sandbox.run.trajectory_id):
         if not transition(sandbox, SandboxState.FAILED, reason=reason, ended_at=now()):
             return
@@ -99,6 +101,7 @@ def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
 
 def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
     """Note that the provider no longer has a sandbox; the next command gets a new one."""
+    reason = redactor_for(sandbox.run).text(reason)
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.LOST, reason=reason, ended_at=now()):
             _tell(sandbox, reason)
@@ -136,7 +139,8 @@ def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
     try:
         live_sandbox(sandbox).terminate()
     except ProviderError as error:
-        Sandbox.objects.filter(pk=sandbox.pk).update(reason=error.detail)
+        reason = redactor_for(sandbox.run).text(error.detail)
+        Sandbox.objects.filter(pk=sandbox.pk).update(reason=reason)
         return False
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.TERMINATED, ended_at=now()):
