@@ -204,9 +204,9 @@ class Server:
         headers |= options.pop("headers", {})
         return httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
 
-    def raw(self, request: bytes) -> bytes:
+    def raw(self, request: bytes, *, seconds: float = 60) -> bytes:
         """Send bytes that no client would, and return the beginning of the answer."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
             connection.sendall(request)
             return connection.recv(65536)
 
