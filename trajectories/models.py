@@ -69,7 +69,7 @@ class Step(models.Model):
         ordering = ["trajectory_id", "seq"]
         indexes = [
             models.Index(
-                fields=["trajectory", "about"],
+                fields=["trajectory", "about", "seq"],
                 name="step_about",
                 condition=models.Q(about__isnull=False),
             )
