@@ -237,6 +237,7 @@ ACTS: dict[str, Act] = {
         _reconcile,
         (
             "Execution to queued",
+            "commit",
             "Execution to unknown",
             "Sandbox to terminating",
             "commit",
