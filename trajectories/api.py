@@ -14,7 +14,7 @@ from pydantic import Field
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
-from omniweb.core.asynchronous import in_thread, thread_release
+from omniweb.core.asynchronous import in_thread
 from omniweb.core.realtime import subscribe
 from omniweb.core.schemas import Body, Json, Text
 from trajectories.blobs import blob_read
@@ -104,7 +104,6 @@ async def step_events(
     once the state is over and every step has been sent. The id of each `step` is its number, so
     that a client that reconnects goes on where it was.
     """
-    thread_release()
     last = ""
     async with subscribe("trajectory", trajectory.pk, topic) as news:
         while True:

@@ -16,7 +16,7 @@ from ninja.security import HttpBearer
 from omniweb.accounts.auth import actor_for_token
 from omniweb.accounts.http import Request
 from omniweb.accounts.permissions import Action, Actor
-from omniweb.core.asynchronous import in_thread, thread_release
+from omniweb.core.asynchronous import in_thread
 from omniweb.core.errors import NotPermitted
 from omniweb.core.idempotency import HEADER, answer_once
 from omniweb.core.schemas import ProblemDocument
@@ -80,13 +80,11 @@ class Bearer(_Gate, HttpBearer):
 
 
 class AsyncBearer(_Gate, HttpBearer):
-    """As Bearer, where nothing may block and no thread may be kept."""
+    """As Bearer, where nothing may block."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> Actor:
         """Return the actor; raises NotAuthenticated and NotPermitted."""
-        actor = self.admit(request, await in_thread(actor_for_token, token))
-        thread_release()
-        return actor
+        return self.admit(request, await in_thread(actor_for_token, token))
 
 
 def token_digest(request: HttpRequest) -> str:
