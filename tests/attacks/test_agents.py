@@ -59,6 +59,8 @@ def send(headers: dict[str, str], method: str, path: str, name: str, reference: 
     return getattr(Client(), method.lower())(url, headers=headers, **json)
 
 
+# In earnest: operations that may wait look at the database from threads of their own.
+@pytest.mark.django_db(transaction=True)
 def test_what_is_another_agents_is_not_there(
     owned: dict[str, Any], other: dict[str, str], people: People
 ) -> None:

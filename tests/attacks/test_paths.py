@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -38,7 +39,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     base = tmp_path_factory.mktemp("paths")
     home, secret = base / "home", base / "home-secret" / "key"
     home.mkdir()
@@ -50,15 +51,15 @@ def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Place:
         body = {"name": "paths", "provider": "local", "manifest": manifest}
         made = admin.post("/api/v1/environments", json=body)
         assert made.status_code == 201, made.text
-    agent = server.client(server.agent_made("path-bot", "free", environment="paths"))
-    run = agent.post("/api/v1/runs", json={}).json()["id"]
-    place = Place(agent, run, home, secret)
-    place.execute(
-        "mkdir -p inside && echo good > inside/file && ln -s / root && ln -s ../home-secret out"
-        " && ln -s inside/file link && ln -s /etc/passwd passwd && mkfifo pipe"
-        " && ln -s loop loop && ln -s /proc/self/environ environ && ln -s ../new-file dangling"
-    )
-    return place
+    with server.client(server.agent_made("path-bot", "free", environment="paths")) as agent:
+        run = agent.post("/api/v1/runs", json={}).json()["id"]
+        place = Place(agent, run, home, secret)
+        place.execute(
+            "mkdir -p inside && echo good > inside/file && ln -s / root && ln -s ../home-secret out"
+            " && ln -s inside/file link && ln -s /etc/passwd passwd && mkfifo pipe"
+            " && ln -s loop loop && ln -s /proc/self/environ environ && ln -s ../new-file dangling"
+        )
+        yield place
 
 
 def beyond(place: Place) -> dict[str, str]:
