@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from omniweb.core.clock import now
 from omniweb.core.database import AWAY
@@ -88,7 +88,8 @@ class Output:
             while not self._done.wait(FLUSH_SECONDS):
                 try:
                     self._tick()
-                except AWAY as error:
+                except (DatabaseError, InterfaceError) as error:
+                    # The whole output is recorded at the end; what must go on is the lease.
                     logger.warning("%s runs on without a database: %s", self._execution.ref, error)
                     connection.close()
         finally:

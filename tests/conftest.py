@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -18,6 +19,12 @@ pytest_plugins = ["tests.machine", "tests.network", "tests.people", "tests.serve
 def pytest_xdist_setupnodes() -> None:
     """Keep the workers from loading settings before they have an environment of their own."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> None:
+    """Let no test be refused for what others before it asked: rates are counted in the cache."""
+    cache.clear()
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._people: dict[str, str] = {}
         self._admin_token = ""
+        self._other_team: tuple[str, str] | None = None
         data.mkdir(parents=True, exist_ok=True)
         self.variables = {
             **{name: value for name, value in os.environ.items() if not _is_ours(name)},
@@ -249,7 +250,12 @@ class Server:
         return str(token.json()["secret"])
 
     def other_team_tokens(self) -> tuple[str, str]:
-        """Return tokens of an admin and an agent of another team, which this makes."""
+        """Return tokens of an admin and an agent of another team, made the first time."""
+        if self._other_team is None:
+            self._other_team = self._other_team_made()
+        return self._other_team
+
+    def _other_team_made(self) -> tuple[str, str]:
         code = (
             "import json;"
             "from omniweb.accounts.models import Role;"

@@ -60,7 +60,8 @@ def test_what_waited_when_the_server_was_killed_waits_on_and_runs_once(
 ) -> None:
     record = Record(harbour)
     run = agent.run("Publish")
-    asked = agent.ask(run, "echo ran | tee -a count; touch made")
+    # The folder is shared by all runs on this machine: each test counts in a file of its own.
+    asked = agent.ask(run, "echo ran | tee -a count-approved; touch made")
     request = record.open_request(agent.name)
     inbox = window(harbour, "approver@example.org")
     inbox.open("/inbox")
@@ -80,8 +81,10 @@ def test_what_waited_when_the_server_was_killed_waits_on_and_runs_once(
     inbox.key("a")
     inbox.toast("Approved")
     assert agent.settled(asked)["state"] == "finished"
-    counted = agent.settled(agent.ask(run, "cat count"))
+    counted = agent.settled(agent.ask(run, "cat count-approved"))
     assert counted["stdout"] == "ran\n"
+    started = [step for step in record.steps(run) if step["kind"] == "execution_started"]
+    assert [step["payload"]["execution"] for step in started].count(asked) == 1
     expect(inbox.page.locator("#inbox-count")).to_have_attribute("data-count", "0")
     assert open_count(record) == 0
     assert_verified(harbour)
@@ -94,7 +97,7 @@ def test_a_client_that_waited_when_the_server_was_killed_asks_again_and_gets_the
     record = Record(harbour)
     run = agent.run("Publish")
     exec_path = f"{harbour.url}/sandbox/v1/sessions/{run}/exec"
-    body = {"command": ["sh", "-c", "echo ran | tee -a count; touch made"]}
+    body = {"command": ["sh", "-c", "echo ran | tee -a count-joined; touch made"]}
     headers = {"Authorization": f"Bearer {agent.token}"}
 
     def ask() -> httpx.Response:

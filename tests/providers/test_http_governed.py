@@ -238,10 +238,9 @@ def test_the_others_time_limit_reaches_us_as_one(people: People, nested: Run) ->
 
 @committed
 def test_a_command_waits_for_the_others_people(people: People, nested: Run, server: Server) -> None:
-    server.user("approver@example.org", "approver")
     waiting = ask(people.agent, nested, "git push --dry-run no-such-remote")
     with ExitStack() as cleanup:
-        approver = cleanup.enter_context(server.client(server.token("approver@example.org")))
+        approver = cleanup.enter_context(server.client(server.member_token("approver")))
         voted = threading.Thread(target=_approve_next, args=(approver,))
         voted.start()
         done = work(waiting)
