@@ -59,27 +59,29 @@ class Bucket:
         """Return the rules without a command part that hold."""
         return [rule for rule in self.plain if rule.holds(request)]
 
-    def meeting(self, command: SimpleCommand, request: AuthorityRequest) -> list[CompiledRule]:
+    def meeting(self, command: SimpleCommand, request: AuthorityRequest) -> Sequence[CompiledRule]:
         """Return the command rules that hold and whose words one command could start with."""
-        return [
+        candidates = self._candidates(command)
+        return candidates and [
             rule
-            for rule in self._candidates(command)
+            for rule in candidates
             if rule.command and rule.command.matches(command) and rule.holds(request)
         ]
 
-    def _candidates(self, command: SimpleCommand) -> list[CompiledRule]:
+    def _candidates(self, command: SimpleCommand) -> Sequence[CompiledRule]:
         program = command.program
         if program is None:
             return self.on_commands
-        if not self._by_words:
-            return []
+        if program not in self._by_program:
+            return ()
         if len(command.words) < 2:
-            return self._by_words.get((program, None), [])
+            return self._by_words.get((program, None), ())
         second = command.words[1]
         if second is None:
-            return self._by_program.get(program, [])
-        found = self._by_words.get((program, None), [])
-        return found + self._by_words.get((program, second), [])
+            return self._by_program[program]
+        narrow = self._by_words.get((program, second), ())
+        wide = self._by_words.get((program, None), ())
+        return [*wide, *narrow] if wide and narrow else wide or narrow
 
 
 class Slice(NamedTuple):
@@ -180,8 +182,9 @@ def _refusing(bucket: Bucket, request: AuthorityRequest, line: CommandLine | Non
     plainly: dict[int, CompiledRule] = {}
     deeper: dict[int, CompiledRule] = {}
     for command in line.commands:
-        seen = deeper if line.opaque or command.reached else plainly
-        seen.update((rule.order, rule) for rule in bucket.meeting(command, request))
+        if met := bucket.meeting(command, request):
+            seen = deeper if line.opaque or command.reached else plainly
+            seen.update((rule.order, rule) for rule in met)
     only_deeper = [rule for order, rule in deeper.items() if order not in plainly]
     return Match(_in_order([*rules, *plainly.values()]), _in_order(only_deeper))
 
