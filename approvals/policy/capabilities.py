@@ -79,6 +79,23 @@ CAPABILITIES: dict[str, Capability] = {
 }
 
 
+_WHERE_COMMANDS_RUN = frozenset({"sandbox", "host"})
+
+# What requests here ask for, with the surfaces they carry; a rule on anything else waits for a
+# door that asks. Held to what the doors do by tests/sandboxes/test_authority.py.
+RAISED: dict[str, frozenset[str]] = {
+    PROCESS_EXEC: _WHERE_COMMANDS_RUN,
+    "sandbox.image.use": _WHERE_COMMANDS_RUN,
+    "sandbox.filesystem.mount": _WHERE_COMMANDS_RUN,
+    "sandbox.network.configure": _WHERE_COMMANDS_RUN,
+    "sandbox.environment.set": _WHERE_COMMANDS_RUN,
+    "sandbox.resources.set": _WHERE_COMMANDS_RUN,
+    "secret.use": frozenset({"secret_broker"}),
+    "workspace.files.read": frozenset({"workspace"}),
+    "workspace.files.write": frozenset({"workspace"}),
+}
+
+
 def is_reserved(pattern: str) -> bool:
     """Tell whether a name or pattern lies in a namespace kept for later."""
     return pattern.startswith(RESERVED_PREFIXES)

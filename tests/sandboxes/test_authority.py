@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from approvals.policy.capabilities import PROCESS_EXEC, RAISED
 from approvals.policy.decision import AuthorityRequest
 from omniweb.core.canonical import digest_bytes
 from sandboxes.authority import manifest_requests
 from sandboxes.manifest import Manifest
+from sandboxes.services.files import CAPABILITIES
 
 
 def asked(fields: dict[str, Any]) -> list[AuthorityRequest]:
@@ -106,3 +108,23 @@ def test_manifests_that_differ_never_ask_the_same(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     assert asked(first)[0].to_dict() != asked(second)[0].to_dict()
+
+
+def test_the_linter_knows_everything_that_is_asked_here_and_on_which_surfaces() -> None:
+    fields = {
+        "image": "base:1",
+        "workspace_mount": {"source": "/srv/data", "target": "/data"},
+        "network_policy": {"default": "allow"},
+        "environment": {"plain": {"A": "1"}, "secret_refs": ["token"]},
+        "resources": {"cpu": 1},
+    }
+    raised: dict[str, set[str]] = {}
+    for surface in ("sandbox", "host"):
+        for one in manifest_requests(
+            Manifest.parse(fields), provider="own", execution_surface=surface
+        ):
+            raised.setdefault(one.capability, set()).add(one.execution_surface or "")
+    # Commands and files are asked about one at a time, in services/executions and services/files.
+    raised |= {name: {"workspace"} for name, _ in CAPABILITIES.values()}
+    raised[PROCESS_EXEC] = {"sandbox", "host"}
+    assert raised == RAISED
