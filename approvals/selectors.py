@@ -65,6 +65,19 @@ def versions_visible(actor: Actor) -> RowQuerySet[PolicyVersion]:
     )
 
 
+def version_of(actor: Actor, policy: str, number: int | None = None) -> PolicyVersion:
+    """Return a version of a policy by reference, the active one by default; raises NotFound."""
+    row = policies_visible(actor).by_ref(policy)
+    versions = versions_visible(actor).filter(policy=row)
+    same = {"active_for": row} if number is None else {"number": number}
+    version = versions.filter(**same).first()
+    if version is None:
+        raise NotFound(
+            f"{row} has no {'active version' if number is None else f'version {number}'}"
+        )
+    return version
+
+
 def policy_for(team: Team, name: str) -> Policy:
     """Return a team's policy by name; raises NotFound."""
     policy = Policy.objects.filter(team=team, name=name).select_related("active_version").first()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.views import decisions, grants, inbox, policies
+from approvals.views import decisions, editing, grants, inbox, policies
 
 urlpatterns = [
     path("inbox", inbox.inbox_view, name="inbox"),
@@ -12,9 +12,10 @@ urlpatterns = [
     path("inbox/<str:ref>", inbox.inbox_view, name="request"),
     path("inbox/<str:ref>/decide", inbox.decide_view, name="request_decide"),
     path("policies", policies.policies_view, name="policies"),
-    path("policies/new", policies.policy_new_view, name="policy_new"),
+    path("policies/new", editing.policy_new_view, name="policy_new"),
+    path("policies/check", editing.check_view, name="policy_check"),
     path("policies/<str:ref>", policies.policy_view, name="policy"),
-    path("policies/<str:ref>/new", policies.version_new_view, name="version_new"),
+    path("policies/<str:ref>/new", editing.version_new_view, name="version_new"),
     path("policies/<str:ref>/<int:number>", policies.policy_view, name="policy_version"),
     path(
         "policies/<str:ref>/<int:number>/activate", policies.activate_view, name="version_activate"

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from approvals.models import Policy, PolicyVersion
 from approvals.policy.decision import AuthorityRequest, Target
-from approvals.selectors import policies_visible, versions_visible
+from approvals.selectors import policies_visible, version_of, versions_visible
 from approvals.services.policies import policy_create, version_activate, version_create
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
-from omniweb.accounts.permissions import Action, Actor
-from omniweb.core.errors import InvalidInput, NotFound, Problem
+from omniweb.accounts.permissions import Action
+from omniweb.core.errors import InvalidInput, Problem
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 
@@ -77,14 +77,24 @@ class VersionIn(Body):
 
     source: Text = Field(max_length=1_000_000)
     note: Text = Field("", max_length=500)
-    activate: bool = True
+    activate: bool = Field(True, description="False saves a draft, even one whose tests fail")
+    base: int | None = Field(
+        None, description="The newest version this one was made from; refused if there is a newer"
+    )
 
 
 class PolicyIn(Body):
     """A new policy with its first version."""
 
-    name: Text
+    name: Text = Field("", description="The document's name by default")
     source: Text = Field(max_length=1_000_000)
+    note: Text = Field("", max_length=500)
+    activate: bool = Field(True, description="False saves a draft, even one whose tests fail")
+
+
+class ActivateIn(Body):
+    """Why a version becomes the active one; the body may be left out."""
+
     note: Text = Field("", max_length=500)
 
 
@@ -97,10 +107,8 @@ def policies_list_view(request: Request, page: Query[PageQuery]) -> Listing[Poli
 
 @router.operation("POST", "/policies", PolicyOut, people=Action.CONFIGURE, status=201, makes=True)
 def policy_create_view(request: Request, body: PolicyIn) -> PolicyOut:
-    """Create a policy; its first version becomes active."""
-    return PolicyOut.of(
-        policy_create(actor=request.actor, name=body.name, source=body.source, note=body.note)
-    )
+    """Create a policy; its first version becomes active unless it stays a draft."""
+    return PolicyOut.of(policy_create(actor=request.actor, **body.model_dump()))
 
 
 @router.operation("GET", "/policies/{ref}", PolicyOut, people=Action.VIEW)
@@ -130,9 +138,7 @@ def version_create_view(request: Request, ref: str, body: VersionIn) -> VersionO
     version = version_create(
         actor=request.actor,
         policy=policies_visible(request.actor).by_ref(ref),
-        source=body.source,
-        note=body.note,
-        activate=body.activate,
+        **body.model_dump(),
     )
     return VersionOut.of(versions_visible(request.actor).get(pk=version.pk))
 
@@ -140,28 +146,19 @@ def version_create_view(request: Request, ref: str, body: VersionIn) -> VersionO
 @router.operation("GET", "/policies/{ref}/versions/{int:number}", VersionOut, people=Action.VIEW)
 def version_view(request: Request, ref: str, number: int) -> VersionOut:
     """Get one version of a policy."""
-    return VersionOut.of(_version(request.actor, ref, number))
+    return VersionOut.of(version_of(request.actor, ref, number))
 
 
 @router.operation(
     "POST", "/policies/{ref}/versions/{int:number}/activate", PolicyOut, people=Action.CONFIGURE
 )
-def version_activate_view(request: Request, ref: str, number: int) -> PolicyOut:
-    """Make a version the one that new runs are opened under."""
-    version_activate(actor=request.actor, version=_version(request.actor, ref, number))
+def version_activate_view(
+    request: Request, ref: str, number: int, body: ActivateIn | None = None
+) -> PolicyOut:
+    """Make a version the one that new runs are opened under; an older one is a way back."""
+    version = version_of(request.actor, ref, number)
+    version_activate(actor=request.actor, version=version, note=body.note if body else "")
     return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
-
-
-def _version(actor: Actor, policy: str, number: int | None = None) -> PolicyVersion:
-    row = policies_visible(actor).by_ref(policy)
-    versions = versions_visible(actor).filter(policy=row)
-    same = {"active_for": row} if number is None else {"number": number}
-    version = versions.filter(**same).first()
-    if version is None:
-        raise NotFound(
-            f"{row.name} has no {'active version' if number is None else 'such version'}"
-        )
-    return version
 
 
 class ExplainIn(Body):
@@ -189,7 +186,7 @@ def policy_explain_view(request: Request, ref: str, body: ExplainIn) -> Explaine
     if (body.command is None) == (body.request is None):
         problem = Problem(path="command", message="ask about a command or a request")
         raise InvalidInput(problems=[problem])
-    version = _version(request.actor, ref, body.version)
+    version = version_of(request.actor, ref, body.version)
     asked = (
         _command_request(body.command)
         if body.command is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -240,13 +240,26 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def parse_document(text: str, *, resolve: Resolve | None = None) -> PolicyDocument:
-    """Read a policy from YAML or JSON text.
+class Reading(NamedTuple):
+    """A document with the places of its parts in the text it was read from."""
+
+    document: PolicyDocument
+    source: Source
+
+
+def read_document(text: str, *, resolve: Resolve | None = None) -> Reading:
+    """Read a policy from YAML or JSON text, keeping where each part stands.
 
     `resolve` finds the policy named by `extends`. Raises InvalidInput with every problem found,
     each with line, column, path and, where one is near, a suggestion.
     """
-    return _load(read_source(text), resolve)
+    source = read_source(text)
+    return Reading(_load(source, resolve), source)
+
+
+def parse_document(text: str, *, resolve: Resolve | None = None) -> PolicyDocument:
+    """Read a policy from YAML or JSON text; as `read_document`, without the places."""
+    return read_document(text, resolve=resolve).document
 
 
 def load_document(value: Mapping[str, Any], *, resolve: Resolve | None = None) -> PolicyDocument:

@@ -9,6 +9,7 @@
     ├── MethodNotAllowed       405 method_not_allowed  there is something here, but not for this verb
     ├── Conflict               409 conflict            the state has moved on
     │   ├── AlreadyDecided     409 already_decided     someone else was first
+    │   ├── Overtaken          409 overtaken           someone else saved on top of what was read
     │   ├── Stale              409 stale               what was shown is no longer what would happen
     │   ├── IllegalTransition  409 illegal_transition  this state cannot become that one
     │   └── KeyReused          409 key_reused          the idempotency key belongs to another request
@@ -134,6 +135,13 @@ class AlreadyDecided(Conflict):
 
     code = "already_decided"
     title = "This request is already decided"
+
+
+class Overtaken(Conflict):
+    """Someone else saved on top of what this was made from; `latest` says what."""
+
+    code = "overtaken"
+    title = "Someone else has saved in the meantime"
 
 
 class Stale(Conflict):

@@ -1,7 +1,7 @@
 // A problem's line number selects that line in the text.
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("[data-line]");
-  const text = button && document.getElementById(button.dataset.for);
+  const text = button && document.getElementById("id_source");
   if (!text) return;
   const lines = text.value.split("\n");
   const at = Number(button.dataset.line) - 1;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from approvals.models import Decision, Grant, Policy, PolicyVersion, Scope
 from approvals.selectors import policy_for
@@ -189,3 +190,86 @@ def test_standing_yeses_are_listed_and_taken_back(people: People, run: Run) -> N
     client.post(path)
     assert "revoked" in text(client.get("/grants"))
     assert ask(people.agent, run, "git push").state == "waiting"
+
+
+FAILING = f"{OPEN_POLICY}tests:\n  - {{request: {{capability: secret.use}}, expect: deny}}\n"
+
+
+def test_a_text_is_checked_while_it_is_written(people: People) -> None:
+    client = browser_for(people.operator)
+    html = text(client.post("/policies/check", {"source": BROKEN}))
+    assert 'data-mark="5"' in html
+    assert "Cannot be saved yet" in html
+    # The rules stay as they were until the text can be read again.
+    assert "check-rules" not in html
+    html = text(client.post("/policies/check", {"source": OPEN_POLICY}))
+    assert "Can be activated" in html
+    assert html.index("check-rules") < html.index("deny_rm") < html.index("ask_git_push")
+
+
+def test_checking_without_scripts_saves_nothing_and_keeps_what_was_typed(people: People) -> None:
+    sent = {"name": "ours", "source": FAILING, "note": "Try", "act": "check"}
+    answer = browser_for(people.operator).post("/policies/new", sent)
+    html = text(answer)
+    assert answer.status_code == 200
+    assert "1 kept test fails" in html
+    assert "expects <b>deny</b>, the policy decides <b>allow</b>" in html
+    assert 'value="Try"' in html
+    assert not Policy.objects.filter(name="ours").exists()
+
+
+def test_a_version_whose_tests_fail_can_be_saved_as_a_draft_only(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    path = f"/policies/{policy.ref}/new"
+    refused = client.post(path, {"source": FAILING, "act": "activate"})
+    assert refused.status_code == 422
+    assert "Not saved" in text(refused)
+    saved = client.post(path, {"source": FAILING, "act": "draft"})
+    assert saved.headers["Location"] == f"/policies/{policy.ref}/3"
+    html = text(client.get(saved.headers["Location"]))
+    assert "It will be refused" in html
+    assert "as a draft" in html
+    answer = client.post(f"/policies/{policy.ref}/3/activate")
+    assert answer.status_code == 422
+    assert "expects deny, but the policy decides allow" in text(answer)
+
+
+def test_whoever_was_overtaken_is_told_and_keeps_the_text(people: People, policy: Policy) -> None:
+    path = f"/policies/{policy.ref}/new"
+    assert 'name="base" value="2"' in text(browser_for(people.operator).get(path))
+    sent = {"source": OPEN_POLICY.replace("deny_rm", "deny_mine"), "base": "2"}
+    browser_for(people.admin).post(path, {"source": OPEN_POLICY, "base": "2", "note": "First"})
+    client = browser_for(people.operator)
+    answer = client.post(path, sent)
+    html = text(answer)
+    assert answer.status_code == 409
+    assert "<b>admin@example.org</b> saved version 3" in html
+    assert "First" in html
+    assert "deny_mine" in html
+    assert 'name="base" value="3"' in html
+    assert "on top of version 3" in html
+    client.post(path, sent | {"base": "3"})
+    assert PolicyVersion.objects.filter(policy=policy).count() == 4
+
+
+def test_a_file_replaces_the_text_and_is_looked_at_first(people: People) -> None:
+    client = browser_for(people.operator)
+    document = SimpleUploadedFile("policy.json", b'{"name": "theirs", "mode": "strict"}')
+    sent = {"source": "typed", "note": "", "name": "", "upload": document, "act": "activate"}
+    html = text(client.post("/policies/new", sent))
+    assert "&quot;name&quot;: &quot;theirs&quot;" in html
+    assert not Policy.objects.filter(name="theirs").exists()
+    binary = SimpleUploadedFile("policy.bin", b"\xff\xfe")
+    html = text(client.post("/policies/new", {"source": "typed", "upload": binary}))
+    assert "not text in UTF-8" in html
+    assert ">typed</textarea>" in html.replace("> typed", ">typed")
+
+
+def test_lines_are_kept_with_one_kind_of_end(people: People) -> None:
+    client = browser_for(people.operator)
+    client.post("/policies/new", {"name": "ours", "source": OPEN_POLICY.replace("\n", "\r\n")})
+    active = policy_for(people.team, "ours").active_version
+    assert active is not None
+    assert active.source == OPEN_POLICY

@@ -61,6 +61,7 @@ SIGNED_IN = [
     Page("request_decide", post=V, on="request"),
     Page("policies", V),
     Page("policy_new", C, C),
+    Page("policy_check", post=C),
     Page("policy", V, on="policy"),
     Page("version_new", C, C, on="policy"),
     Page("policy_version", V, on="policy", path={"number": 1}),

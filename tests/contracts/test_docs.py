@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import omniweb.settings
+from approvals.policy.check import activation_problems
 from approvals.policy.decision import AuthorityRequest
 from approvals.policy.document import parse_document
 from approvals.policy.evaluator import compile_policy
+from approvals.policy.lint import Kind
 
 DOCS = Path(omniweb.settings.BASE_DIR) / "docs"
 
@@ -29,8 +31,9 @@ def test_every_relative_link_leads_somewhere() -> None:
 
 def test_the_example_policy_says_what_its_page_promises() -> None:
     page = (DOCS / "policies.md").read_text()
-    [source] = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+    source, tests = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
     policy = compile_policy(parse_document(source))
+    assert not activation_problems(source + tests)
     lines = {
         "git push": "ask",
         "npm ci > logs/install.txt": "allow",
@@ -41,3 +44,9 @@ def test_the_example_policy_says_what_its_page_promises() -> None:
     for line, effect in lines.items():
         request = AuthorityRequest(capability="process.exec", command=("sh", "-c", line))
         assert policy.evaluate(request).effect == effect, line
+
+
+def test_every_kind_of_finding_is_described() -> None:
+    page = (DOCS / "policies.md").read_text()
+    for kind in Kind:
+        assert f"| `{kind}` |" in page

@@ -25,6 +25,7 @@ PARTS = {"number": "1", "stream": "stdout", "digest": "0" * 64}
 BODIES: dict[str, Any] = {
     "profile_set": {"policy": "interactive-dev", "environment": "local"},
     "environment_update": {"is_enabled": True},
+    "policy_check": {"source": "name: open\n"},
     "policy_explain": {"command": "ls"},
     "version_create": {"source": "name: open\nmode: permissive\nrules: {}\n"},
     "vote_create": {"verdict": "approve", "review_token": "0", "scope": "once"},

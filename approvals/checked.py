@@ -1,0 +1,93 @@
+"""A check of a document as a page shows it: marks with their lines, kept tests, and the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from approvals.policy.check import Check, check_source
+from approvals.policy.kept import KeptResult
+from approvals.policy.lint import Finding
+from approvals.rules import RuleRow, rule_rows
+from omniweb.core.errors import Problem
+
+# A page shows this many at once; the rest are counted.
+MAX_SHOWN = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Something to say of a place in the text: `tone` is bad, wait or plain."""
+
+    tone: str
+    text: str
+    suggestion: str
+    line: int | None
+    column: int | None
+    excerpt: str = ""
+    rule_id: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Everything beside the text. `rules` is None while the text cannot be read."""
+
+    problems: list[Mark]
+    findings: list[Mark]
+    tests: list[KeptResult]
+    rules: list[RuleRow] | None
+    may_activate: bool
+
+    @property
+    def failing(self) -> list[KeptResult]:
+        """The kept tests that do not hold."""
+        return [test for test in self.tests if not test.holds]
+
+    @property
+    def shown(self) -> list[Mark]:
+        """The findings a page has room for."""
+        return self.findings[:MAX_SHOWN]
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are more than notes."""
+        return sum(mark.tone == "wait" for mark in self.findings)
+
+
+def checked(text: str, check: Check | None = None) -> Checked:
+    """Return what to show beside a text; `check` if it has been made already."""
+    check = check or check_source(text)
+    lines = text.splitlines()
+    return Checked(
+        problems=[_problem(problem, lines) for problem in check.problems],
+        findings=[_finding(finding) for finding in check.findings],
+        # What fails comes first.
+        tests=sorted(check.tests, key=lambda test: test.holds),
+        rules=rule_rows(check.document) if check.document else None,
+        may_activate=check.may_activate,
+    )
+
+
+def _problem(problem: Problem, lines: Sequence[str]) -> Mark:
+    is_inside = problem.line is not None and 0 < problem.line <= len(lines)
+    return Mark(
+        tone="bad",
+        text=problem.message,
+        suggestion=problem.suggestion,
+        line=problem.line,
+        column=problem.column,
+        excerpt=lines[problem.line - 1].strip() if is_inside and problem.line else "",
+    )
+
+
+def _finding(finding: Finding) -> Mark:
+    return Mark(
+        tone="plain" if finding.kind.is_note else "wait",
+        text=finding.message,
+        suggestion=finding.suggestion,
+        line=finding.line,
+        column=finding.column,
+        rule_id=finding.rule_id,
+        kind=finding.kind.words,
+    )

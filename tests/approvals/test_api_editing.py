@@ -1,0 +1,113 @@
+"""Writing policies over the API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from approvals.models import Policy
+from approvals.services.policies import policy_create
+from omniweb.accounts.permissions import Actor
+from omniweb.core.models import AuditEntry
+from tests.factories import OPEN_POLICY
+from tests.people import People, bearer
+
+FAILING = f"{OPEN_POLICY}tests:\n  - {{request: {{capability: secret.use}}, expect: deny}}\n"
+
+
+class Caller:
+    """Someone who uses the API."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.headers = bearer(actor)
+        self.client = Client()
+
+    def __call__(self, method: str, path: str, **body: Any) -> Any:
+        """Send a request; return the answer."""
+        return self.client.generic(
+            method,
+            f"/api/v1{path}",
+            data=_json(body) if body else b"",
+            content_type="application/json",
+            headers=self.headers,
+        )
+
+
+def _json(body: dict[str, Any]) -> bytes:
+
+    return json.dumps(body).encode()
+
+
+@pytest.fixture
+def operator(people: People) -> Caller:
+    return Caller(people.operator)
+
+
+@pytest.fixture
+def policy(people: People) -> Policy:
+    """A policy with one version, which is active."""
+    return policy_create(actor=people.operator, name="ours", source=OPEN_POLICY)
+
+
+def test_a_text_is_checked_without_being_saved(people: People) -> None:
+    answer = Caller(people.viewer)("POST", "/policies/check", source=FAILING).json()
+    assert answer["may_be_saved"] is True
+    assert answer["may_activate"] is False
+    (test,) = answer["tests"]
+    assert (test["expected"], test["decided"], test["line"]) == ("deny", "allow", 12)
+    assert [rule["rule_id"] for rule in answer["rules"]] == ["deny_rm", "ask_git_push"]
+    assert answer["findings"] == []
+    assert not Policy.objects.filter(name="open").exists()
+
+
+def test_a_check_tells_problems_and_findings_with_their_lines(operator: Caller) -> None:
+    broken = operator("POST", "/policies/check", source="name: a\nmode: lax\n").json()
+    (problem,) = broken["problems"]
+    assert (problem["line"], problem["path"]) == (2, "mode")
+    assert broken["rules"] == []
+    lax = "name: a\nrules:\n  allow:\n    - {rule_id: all, capability: '*'}\n"
+    (finding,) = operator("POST", "/policies/check", source=lax).json()["findings"]
+    assert (finding["kind"], finding["level"], finding["line"]) == ("too_broad", "warning", 4)
+
+
+def test_a_saved_version_can_be_checked(operator: Caller, policy: Policy) -> None:
+    answer = operator("GET", f"/policies/{policy.ref}/versions/1/check").json()
+    assert answer["may_activate"] is True
+
+
+def test_a_failing_version_is_saved_as_a_draft_and_never_activated(
+    operator: Caller, policy: Policy
+) -> None:
+    path = f"/policies/{policy.ref}/versions"
+    refused = operator("POST", path, source=FAILING)
+    assert refused.status_code == 422
+    assert refused.json()["problems"][0]["path"] == "tests[0]"
+    draft = operator("POST", path, source=FAILING, activate=False)
+    assert (draft.status_code, draft.json()["is_active"]) == (201, False)
+    assert operator("POST", f"{path}/2/activate").status_code == 422
+
+
+def test_activating_takes_a_note_or_none(operator: Caller, policy: Policy) -> None:
+    path = f"/policies/{policy.ref}/versions"
+    operator("POST", path, source=OPEN_POLICY, activate=False)
+    answer = operator("POST", f"{path}/2/activate", note="Tried for a week")
+    assert answer.json()["active_version"] == 2
+    entry = AuditEntry.objects.filter(act="policy.activate").latest("id")
+    assert entry.detail["note"] == "Tried for a week"
+    assert operator("POST", f"{path}/1/activate").json()["active_version"] == 1
+
+
+def test_whoever_is_overtaken_is_told_what_by(operator: Caller, policy: Policy) -> None:
+    path = f"/policies/{policy.ref}/versions"
+    assert operator("POST", path, source=OPEN_POLICY, base=1).status_code == 201
+    answer = operator("POST", path, source=OPEN_POLICY, base=1)
+    assert (answer.status_code, answer.json()["code"]) == (409, "overtaken")
+    assert answer.json()["latest"] == 2
+
+
+def test_a_policy_can_be_made_as_a_draft_with_the_name_in_its_document(operator: Caller) -> None:
+    answer = operator("POST", "/policies", source=FAILING, activate=False).json()
+    assert (answer["name"], answer["active_version"]) == ("open", None)
