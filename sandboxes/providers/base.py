@@ -164,6 +164,10 @@ class LiveSandbox(ABC):
         """Change what the sandbox may reach. Raises SandboxUnsupported."""
         raise SandboxUnsupported("This provider fixes a sandbox's network when it is created")
 
+    def extend(self, seconds: int) -> None:
+        """Let the sandbox live that long from now. Raises SandboxUnsupported."""
+        raise SandboxUnsupported("This provider does not change how long a sandbox lives")
+
     def pause(self) -> None:
         """Freeze the sandbox until `resume`. Raises SandboxUnsupported."""
         raise SandboxUnsupported("This provider cannot pause a sandbox")

@@ -6,6 +6,7 @@ Values reach the scripts as arguments ($0, $1, ...), never as part of their text
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omniweb.core.errors import InvalidInput, NotFound, OmniWebError, ProviderError, TooLarge
@@ -23,18 +24,33 @@ shift
 exec "$@"
 """
 
-# $0: a mark. Kills every process that carries it, all their descendants, and what a command has
-# cut loose with an empty environment: without any mark, and a child of the init process.
-# The shell reads /proc by itself, so that it needs no new process where none may be left.
+# $1: a mark; $2: a file to be stdin, removed once it is open, or nothing; the rest: the command.
+# Its end is told on stderr by the mark and the exit code. The shell's own words about a command
+# that a signal ended are nobody's output.
+_WATCHED = """
+mark=$1 input=$2
+shift 2
+if [ "$input" ]; then exec < "$input"; rm -f -- "$input"; else exec < /dev/null; fi
+exec 3>&2 2> /dev/null
+( exec "$@" ) 2>&3 3>&-
+code=$?
+printf '%s %s\\n' "$mark" "$code" >&3
+exit "$code"
+"""
+
+# $0: a mark; $1: whether to end orphans. Kills every process that carries the mark and all their
+# descendants; and, if asked, what a command has cut loose with an empty environment: without any
+# mark, and a child of the init process. The shell reads /proc by itself, so that it needs no new
+# process where none may be left.
 _KILL = f"""
 marks() {{
   seen=
   while IFS= read -r text || [ "$text" ]; do
     case $text in *"{MARK}=$1"*) return 0;; *{MARK}=*) seen=1;; esac
   done
-  [ ! "$seen" ] && [ "$2" = 1 ]
+  [ ! "$seen" ] && [ "$2" = 1 ] && [ "$orphans" ]
 }}
-round=0
+round=0 orphans=$1
 while [ "$round" -lt 60 ]; do
   round=$((round + 1)) found=' ' more=1
   while [ "$more" ]; do
@@ -150,9 +166,17 @@ def run(cwd: str, argv: tuple[str, ...]) -> list[str]:
     return _script(_RUN, "sh", posixpath.normpath(cwd), *argv)
 
 
-def kill(mark: str) -> list[str]:
-    """Return the command that kills what carries a mark; it fails if something is left."""
-    return _script(_KILL, mark)
+def watched(mark: str, argv: Sequence[str], stdin_file: str = "") -> list[str]:
+    """Return a command that tells its end on stderr, with a file of the sandbox as its stdin."""
+    return _script(_WATCHED, "sh", mark, stdin_file, *argv)
+
+
+def kill(mark: str, *, orphans: bool = True) -> list[str]:
+    """Return the command that kills what carries a mark; it fails if something is left.
+
+    Orphans without any mark are not spared, unless the image may have some of its own.
+    """
+    return _script(_KILL, mark, "orphans" if orphans else "")
 
 
 def ready(working_dir: str) -> list[str]:

@@ -59,6 +59,9 @@ class Process(Protocol):
 class ShellSandbox(LiveSandbox):
     """A sandbox driven through a shell inside it."""
 
+    # Whether every process in it is a command's, so that none of the image's own is ever killed.
+    only_commands = True
+
     def __init__(self, name: str, working_dir: str, max_output_bytes: int) -> None:
         self._name = name
         self._working_dir = working_dir
@@ -148,7 +151,8 @@ class ShellSandbox(LiveSandbox):
     def _kill(self, mark: str) -> bool:
         """Kill what carries a mark; say whether it is known to be gone."""
         with suppress(OmniWebError):
-            return self._succeeds(guest.kill(mark), KILL_SECONDS)
+            killing = guest.kill(mark, orphans=self.only_commands)
+            return self._succeeds(killing, KILL_SECONDS)
         return False
 
     def _succeeds(self, argv: Sequence[str], seconds: float) -> bool:
