@@ -19,6 +19,7 @@ from docker.errors import DockerException, ImageNotFound
 
 from tests import environment
 from tests.e2e import real_agent
+from tests.standins import place
 
 ANSWER_SECONDS = 5
 
@@ -86,6 +87,7 @@ MISSING: dict[str, Callable[[], str]] = {
     "postgres": _postgres,
     "redis": _redis,
     "browser": _browser,
+    "standin": place.missing,
     "omnicoreagent": real_agent.missing,
 }
 
