@@ -97,7 +97,10 @@ E2B = ProviderSpec(
     runs_where="an E2B sandbox",
     runs_as="user 1000",
     network=NetworkPromise(
-        deny="Asked of E2B", allow="Yes", allowed_hosts=REFUSED, checked_inside="Yes"
+        deny="Asked of E2B",
+        allow="Yes",
+        allowed_hosts="Yes (ours), E2B's allow_out",
+        checked_inside="Yes",
     ),
     options=(
         Option(name="template", help="The E2B template. An image in the manifest wins."),
@@ -110,8 +113,9 @@ E2B = ProviderSpec(
         VERIFY,
         OUTPUT,
     ),
-    enforces=HOSTED,
+    enforces=HOSTED | {Setting.ALLOWED_HOSTS},
     can=frozenset(Ability),
+    adapter="sandboxes.adapters.e2b.E2bProvider",
 )
 
 DAYTONA = ProviderSpec(

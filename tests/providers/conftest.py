@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from sandboxes.manifest import Manifest
 from sandboxes.providers.base import LiveSandbox, Owner, SandboxProvider
 from sandboxes.providers.registry import open_provider
 from tests.providers import unique
+from tests.providers.hosted import hosted
 from tests.providers.running import somebody
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+E2B = pytest.param("e2b", marks=pytest.mark.standin)
 GVISOR = pytest.param("gvisor", marks=[pytest.mark.docker, pytest.mark.gvisor])
 
 Create = Callable[..., LiveSandbox]
@@ -47,21 +50,26 @@ def create(docker_image: str, install: str) -> Iterator[Create]:
     docker_provider(docker_image).cleanup(install)
 
 
-@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR])
+@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR, E2B])
 def live(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveSandbox]:
     """Return a sandbox of each provider that runs commands; a module's tests share it."""
     owner = somebody()
-    provider, manifest = _provider(request, tmp_path_factory.mktemp("local"))
-    yield provider.create(manifest, owner=owner)
-    provider.cleanup(owner.install)
+    with ExitStack() as held:
+        if request.param == "e2b":
+            held.enter_context(hosted(request.param))
+        provider, manifest = _provider(request, tmp_path_factory.mktemp("local"))
+        yield provider.create(manifest, owner=owner)
+        provider.cleanup(owner.install)
 
 
 def _provider(request: pytest.FixtureRequest, folder: Path) -> tuple[SandboxProvider, Manifest]:
     if request.param == "local":
         fields = {"working_dir": str(folder), "network_policy": {"default": "allow"}}
         return open_provider("local", {}), Manifest.parse(fields)
+    if request.param == "e2b":
+        return open_provider("e2b", {}), Manifest()
     image: str = request.getfixturevalue("docker_image")
     runtime = {"runtime": "runsc"} if request.param == "gvisor" else {}
     return docker_provider(image, **runtime), Manifest()

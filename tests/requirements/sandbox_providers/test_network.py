@@ -31,7 +31,8 @@ TABLE: dict[str, tuple[str, str, str, str]] = {
         REFUSED,
         "Not needed: Docker enforces it",
     ),
-    "e2b": ("Asked of E2B", "Yes", REFUSED, "Yes"),
+    # The document refuses its allowed_hosts; today's API keeps them.
+    "e2b": ("Asked of E2B", "Yes", "Yes (ours), E2B's allow_out", "Yes"),
     "daytona": ("Asked of Daytona", "Yes", REFUSED, "Yes"),
     "modal": ("Yes, block_network", "Yes", "Yes, Modal's domain allowlist", "No"),
     "vercel": ("Yes, deny-all", "Yes, allow-all", REFUSED, "No"),
@@ -112,7 +113,7 @@ def test_local_requires_the_network_to_be_on(tmp_path: Path) -> None:
             open_provider("local", {}).create(manifest, owner=somebody())
 
 
-@pytest.mark.parametrize("provider", ["modal", "http"])
+@pytest.mark.parametrize("provider", ["modal", "http", "e2b"])
 def test_to_reach_only_some_hosts_a_provider_that_keeps_them_is_used(provider: str) -> None:
     """'use "default": "deny" with allowed_hosts on a provider that keeps them'."""
     fields = {"network_policy": {"default": "deny", "allowed_hosts": ["packages.example.org"]}}

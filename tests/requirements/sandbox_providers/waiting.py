@@ -16,6 +16,7 @@ from omniweb.core.errors import ProviderMissing
 from sandboxes.manifest import Manifest
 from sandboxes.providers.base import LiveSandbox
 from sandboxes.providers.registry import open_provider
+from tests import machine
 from tests.providers.running import somebody
 
 _EVERY_HOSTED = {
@@ -26,20 +27,6 @@ _EVERY_HOSTED = {
     "no credential is inside",
 }
 WAITING: dict[str, frozenset[str]] = {
-    "e2b": frozenset(
-        _EVERY_HOSTED
-        | {
-            "no network is asked of it",
-            "the network is on when the manifest says so",
-            "a sandbox that reaches the internet is destroyed and refused",
-            "an image without python is refused",
-            "the check can be switched off",
-            "commands run as user 1000",
-            "killed when its run ends",
-            "timeout_seconds is its lifetime",
-            "api_key in place of the environment",
-        }
-    ),
     "daytona": frozenset(
         _EVERY_HOSTED
         | {
@@ -79,9 +66,10 @@ WAITING: dict[str, frozenset[str]] = {
 class Vendor(Protocol):
     """A vendor's service on this machine, for its real SDK."""
 
-    # Options and variables that lead our adapter to it.
+    # Options and variables that lead our adapter to it: credentials, and where it listens.
     options: dict[str, Any]
     variables: dict[str, str]
+    addresses: dict[str, str]
     # What sandboxes it was asked for, each with the fields its API has for them.
     created: list[dict[str, Any]]
     # Those that have not been ended.
@@ -90,6 +78,13 @@ class Vendor(Protocol):
     reaches_internet: bool
     has_python: bool
 
+    def stop(self) -> None:
+        """End it and its sandboxes."""
+
+
+# Those a test has started, stopped after it by the fixture in `conftest.py`.
+started: list[Vendor] = []
+
 
 class Hosted:
     """Our adapter and the stand-in it talks to; making one fails while there is no adapter."""
@@ -97,8 +92,10 @@ class Hosted:
     def __init__(self, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name = provider
         open_provider(provider, {})
+        machine.require("standin")
         self.vendor: Vendor = import_module(f"tests.standins.{provider}").start()
-        for name, value in self.vendor.variables.items():
+        started.append(self.vendor)
+        for name, value in (self.vendor.variables | self.vendor.addresses).items():
             monkeypatch.setenv(name, value)
 
     def create(self, fields: dict[str, Any] | None = None, **options: Any) -> LiveSandbox:
