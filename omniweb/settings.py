@@ -119,6 +119,7 @@ TEMPLATES = [
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = {"default": env.db("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'omniweb.sqlite3'}")}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["ENGINE"] = "omniweb.core.sqlite"
     # IMMEDIATE takes the write lock when a transaction begins, so that two writers wait for each
     # other instead of failing half-way; WAL lets readers go on meanwhile.
     DATABASES["default"]["OPTIONS"] = {
@@ -159,15 +160,18 @@ else:
 
 CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 if not REDIS_URL:
-    # The in-process broker is polled; its default of once a second would keep people waiting.
-    CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.01}
+    CELERY_BROKER_TRANSPORT = "omniweb.core.broker:Transport"
+    # Its messages are in this process either way; taken a few at a time, each few would wait for
+    # the loop to come round.
+    CELERY_WORKER_PREFETCH_MULTIPLIER = 0
+else:
+    CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "omniweb"
 # Some provider SDKs hang after a fork, and a waiting command needs no process of its own.
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = WORKER_THREADS
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 

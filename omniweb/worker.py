@@ -8,8 +8,8 @@ from celery import beat
 from celery.worker import WorkController, state
 
 from omniweb.celery import app
+from omniweb.core.broker import wake
 
-# With `memory://` Celery looks at its stop flag only every second or two.
 STOP_SECONDS = 6
 
 
@@ -42,6 +42,7 @@ class EmbeddedWorker:
         """Take no new tasks, and let those that run come to an end within a few seconds."""
         self._service.stop()
         state.should_stop = 0  # type: ignore[assignment]  # the stub knows only its first value
+        wake()
         self._thread.join(STOP_SECONDS)
 
     @property

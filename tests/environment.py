@@ -19,6 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 import django
@@ -48,6 +49,8 @@ def _set_up() -> Path:
     # `pytest -p no:django` runs what is pure without waiting for the rest.
     if "no:django" not in sys.argv:
         django.setup()
+        # Without it whatever enqueues looks for a broker at Celery's own default, for half a second.
+        import_module("omniweb.celery")
     return data
 
 

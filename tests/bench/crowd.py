@@ -63,7 +63,12 @@ async def _crowd(
         client = httpx.AsyncClient(base_url=server.url, timeout=WAIT_SECONDS, limits=limits)
         await stack.enter_async_context(client)
         results = [asyncio.create_task(_agent(client, token)) for token in tokens]
-        for request in await asyncio.to_thread(_all_waiting, approver, len(tokens)):
+        everybody = asyncio.create_task(asyncio.to_thread(_all_waiting, approver, len(tokens)))
+        # Whoever is answered before anybody has decided was turned away.
+        await asyncio.wait({everybody, *results}, return_when=asyncio.FIRST_COMPLETED)
+        turned_away = [one.result() for one in results if one.done()]
+        assert not turned_away, f"some were turned away: {turned_away}"
+        for request in await everybody:
             last = time.monotonic()
             await asyncio.to_thread(approve, approver, request)
         codes = await asyncio.gather(*results)

@@ -1,0 +1,1 @@
+"""SQLite as a database that many threads of one process write to."""
