@@ -32,7 +32,6 @@ class VersionForm(forms.Form):
     source = forms.CharField(
         label="Document",
         strip=False,
-        required=False,
         widget=forms.Textarea(
             attrs={"rows": 28, "spellcheck": "false", "autocapitalize": "off", "class": "mono"}
         ),
@@ -47,7 +46,7 @@ class VersionForm(forms.Form):
         label="From a file",
         required=False,
         allow_empty_file=True,
-        help_text="Replaces the text below, for you to look at before it is saved.",
+        help_text="Takes the place of the text; it is shown before it is saved.",
     )
     # The newest version its author knew of.
     base = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
@@ -75,6 +74,7 @@ class VersionForm(forms.Form):
             self.add_error("upload", "This file holds null characters, so it is no policy")
             return cleaned
         self._change("source", text)
+        self.errors.pop("source", None)
         cleaned["source"] = text
         return cleaned
 

@@ -14,6 +14,7 @@ urlpatterns = [
     path("policies", policies.policies_view, name="policies"),
     path("policies/new", editing.policy_new_view, name="policy_new"),
     path("policies/check", editing.check_view, name="policy_check"),
+    path("policies/vocabulary", editing.vocabulary_view, name="policy_vocabulary"),
     path("policies/<str:ref>", policies.policy_view, name="policy"),
     path("policies/<str:ref>/new", editing.version_new_view, name="version_new"),
     path("policies/<str:ref>/<int:number>", policies.policy_view, name="policy_version"),

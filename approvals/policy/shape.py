@@ -113,20 +113,20 @@ def _known_keys(schema: type[BaseModel], path: Path) -> list[str]:
     for part in path:
         if isinstance(part, str):
             field = schema.model_fields.get(part)
-            inner = next(_models_in(field.annotation), None) if field else None
+            inner = next(models_in(field.annotation), None) if field else None
             if inner is None:
                 return []
             schema = inner
     return list(schema.model_fields)
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models an annotation mentions, looking through unions, lists and aliases."""
     annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models_in(inner)
+        yield from models_in(inner)
 
 
 def _complaint(item: Mapping[str, Any], path: Path) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from approvals.checked import checked
 from approvals.forms import PolicyForm, VersionForm
 from approvals.models import Policy, PolicyVersion
+from approvals.policy.vocabulary import vocabulary
 from approvals.selectors import policies_visible, version_of, versions_visible
 from approvals.services.policies import policy_create, version_create
 from omniweb.accounts.http import Request, door
@@ -107,6 +108,13 @@ def check_view(request: Request) -> HttpResponse:
     check = checked(request.POST.get("source", ""))
     context = {"check": check, "is_live": True, "is_edited": True}
     return render(request, "approvals/check.html", context)
+
+
+@require_GET
+@door(Action.VIEW)
+def vocabulary_view(request: Request) -> HttpResponse:
+    """The keys and values a document may have, for the editor to complete."""
+    return JsonResponse(dict(vocabulary()))
 
 
 def _start(parent: Policy | None) -> dict[str, str]:

@@ -62,6 +62,7 @@ SIGNED_IN = [
     Page("policies", V),
     Page("policy_new", C, C),
     Page("policy_check", post=C),
+    Page("policy_vocabulary", V),
     Page("policy", V, on="policy"),
     Page("version_new", C, C, on="policy"),
     Page("policy_version", V, on="policy", path={"number": 1}),
