@@ -28,10 +28,21 @@ class Setting(StrEnum):
 
 
 class Ability(StrEnum):
-    """Something a provider can do beyond running a command to its end."""
+    """Something a provider can do beyond running a command to its end.
+
+    STREAM: output comes while it is written. STDERR: apart from stdout. BYTES: in stdin and output,
+    not only text. STOP: one command, without ending its sandbox. BACKGROUND: what a command leaves
+    running goes on. FILES: listed. STATE: told.
+    """
 
     STREAM = "stream"
+    STDERR = "stderr"
+    BYTES = "bytes"
     STDIN = "stdin"
+    STOP = "stop"
+    BACKGROUND = "background"
+    FILES = "list_files"
+    STATE = "state"
     PAUSE = "pause"
     SNAPSHOT = "snapshot"
     NETWORK_CHANGE = "network_change"

@@ -76,6 +76,10 @@ class Output:
         if room > 0 and data:
             self._on_output(stream, data[:room])
 
+    def mute(self) -> None:
+        """Pass nothing more on; go on counting."""
+        self._limit = 0
+
     def result(
         self,
         exit_code: int,

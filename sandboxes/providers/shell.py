@@ -11,6 +11,7 @@ import secrets
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
@@ -32,7 +33,7 @@ from sandboxes.providers.base import (
     LiveSandbox,
     OnOutput,
 )
-from sandboxes.providers.limits import KIB, MAX_FILE_BYTES, MIB
+from sandboxes.providers.limits import KIB, LOOK_EVERY_SECONDS, MAX_FILE_BYTES, MIB
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output, Stop, Watch
 
@@ -93,12 +94,12 @@ class ShellSandbox(LiveSandbox):
                     stop = process.run(watch)
                 except BaseException:
                     # Its output can no longer be taken, or the worker is stopping.
-                    self._kill(mark)
+                    output.mute()
+                    self._killed(mark, process)
                     raise
                 if stop is None:
                     return output.result(self._exit_code(process))
-                killed = self._kill(mark)
-                process.drain()
+                killed = self._killed(mark, process)
         except ProviderUnavailable as error:
             raise CommandLost(error.detail) from error
         if not killed:
@@ -147,6 +148,16 @@ class ShellSandbox(LiveSandbox):
             if process.run(Watch(CHORE_SECONDS, _never)):
                 raise ProviderError(f"The sandbox {self._name} does not answer")
         return self._exit_code(process)
+
+    def _killed(self, mark: str, process: Process) -> bool:
+        """Kill what carries a mark and take what it had still written; say whether it is gone."""
+        # An engine tells of no end in a sandbox while output of it is not taken.
+        with ThreadPoolExecutor(1) as pool:
+            killing = pool.submit(self._kill, mark)
+            while not wait([killing], LOOK_EVERY_SECONDS).done:
+                process.drain()
+        process.drain()
+        return killing.result()
 
     def _kill(self, mark: str) -> bool:
         """Kill what carries a mark; say whether it is known to be gone."""

@@ -239,7 +239,7 @@ HTTP = ProviderSpec(
         OUTPUT,
     ),
     enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS, Setting.DENIED_HOSTS, Setting.GPU},
-    can=frozenset({Ability.STDIN}),
+    can=frozenset({Ability.STDIN, Ability.STDERR}),
     adapter="sandboxes.adapters.http.HttpProvider",
 )
 
@@ -273,7 +273,7 @@ LOCAL = ProviderSpec(
         ),
         OUTPUT,
     ),
-    can=frozenset({Ability.STREAM, Ability.STDIN, Ability.LIST}),
+    can=frozenset(Ability) - {Ability.PAUSE, Ability.SNAPSHOT, Ability.NETWORK_CHANGE},
     adapter="sandboxes.adapters.local.LocalProvider",
     execution_surface="host",
     supports_required_sandbox=False,
@@ -312,7 +312,7 @@ LOCAL_TEST = ProviderSpec(
         OUTPUT,
     ),
     enforces=None,
-    can=frozenset({Ability.STREAM, Ability.STDIN, Ability.LIST}),
+    can=frozenset(Ability) - {Ability.PAUSE, Ability.SNAPSHOT, Ability.NETWORK_CHANGE},
     adapter="sandboxes.adapters.local_test.LocalTestProvider",
     supports_required_sandbox=False,
     is_test=True,

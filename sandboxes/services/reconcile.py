@@ -18,7 +18,7 @@ from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
 from omniweb.core.each import for_each
 from omniweb.core.errors import OmniWebError, SandboxLost
-from omniweb.core.ids import parse_ref
+from omniweb.core.ids import first_key, parse_ref
 from omniweb.core.installation import installation_id
 from omniweb.core.jobs import enqueue
 from omniweb.core.transitions import transition
@@ -47,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 # A row younger than this has just been rung; its doorbell is still on the way.
 GRACE = timedelta(seconds=5)
+# What `manage.py doctor` makes carries references of this kind, and is wanted for so long.
+DOCTOR = "doc"
+DOCTOR_TAKES = timedelta(hours=1)
 
 
 def reconcile(*, workers_are_gone: bool = False) -> None:
@@ -200,15 +203,22 @@ def _providers_listing() -> list[tuple[SandboxProvider, str, bytes]]:
 
 
 def _end_if_orphan(provider: SandboxProvider, item: Owned) -> None:
-    key = parse_ref(Sandbox.PREFIX, item.sandbox)
-    sandbox = Sandbox.objects.filter(pk=key).first() if key else None
-    if sandbox is not None and sandbox.state not in GONE:
+    if _is_wanted(item):
         return
     try:
         provider.attach(item.handle, Manifest()).terminate()
         logger.warning("ended the orphaned sandbox %s", item.sandbox)
     except OmniWebError as error:
         logger.warning("the orphaned sandbox %s is still there: %s", item.sandbox, error.detail)
+
+
+def _is_wanted(item: Owned) -> bool:
+    """Say whether somebody still uses a sandbox: a run, or a doctor that checks its provider."""
+    if checking := parse_ref(DOCTOR, item.run):
+        return checking > first_key(now() - DOCTOR_TAKES)
+    key = parse_ref(Sandbox.PREFIX, item.sandbox)
+    sandbox = Sandbox.objects.filter(pk=key).first() if key else None
+    return sandbox is not None and sandbox.state not in GONE
 
 
 def _note_missing(name: str, options: bytes, present: set[str]) -> None:

@@ -20,8 +20,9 @@ from sandboxes import checks
 from sandboxes.live import _opened
 from sandboxes.manifest import Manifest
 from sandboxes.models import Profile, RunState
-from sandboxes.providers import plugins, registry
+from sandboxes.providers import conformance, plugins, registry
 from sandboxes.providers.base import LiveSandbox, SandboxProvider
+from sandboxes.providers.conformance import Outcome
 from sandboxes.providers.registry import (
     check_environment,
     open_provider,
@@ -123,6 +124,21 @@ def test_it_keeps_the_network_off_and_lets_it_on(wrapped: SandboxProvider) -> No
 
     assert devices("deny").text.split() == ["lo"]
     assert set(devices("allow").text.split()) >= {"lo"}
+
+
+@runs
+def test_it_keeps_the_contract_as_the_kit_checks_it(wrapped: SandboxProvider) -> None:
+    results = list(conformance.run(wrapped, Manifest(), somebody()))
+    failed = {one.name: one.reason for one in results if one.outcome is Outcome.FAILED}
+    assert failed == {}
+    # What its SPEC does not claim, and a lifetime, which it does not set.
+    skipped = {one.name for one in results if one.outcome is Outcome.SKIPPED}
+    assert skipped == {
+        "pausing_works",
+        "pausing_twice_is_fine",
+        "lifetime_ends_it",
+        "background_work_goes_on",
+    }
 
 
 @runs

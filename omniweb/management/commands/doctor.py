@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,7 +16,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from omniweb.core.errors import OmniWebError
+from omniweb.management.conformance import owner, subject
 from sandboxes.models import Environment
+from sandboxes.providers import conformance
+from sandboxes.providers.conformance import CheckResult, Outcome
 from sandboxes.providers.registry import open_provider, provider_specs
 from sandboxes.providers.spec import ProviderSpec
 
@@ -34,16 +38,39 @@ class Finding:
 
 
 class Command(BaseCommand):
-    """Look at everything OmniWeb may use; exit 1 when something it needs is missing."""
+    """Look at everything OmniWeb may use; exit 1 when something it needs is missing.
 
-    help = "Say what works here: database, broker, Docker, gVisor, and each provider."
+    With a provider, run the conformance kit on it; exit 1 when a check fails.
+    """
+
+    help = (
+        "Say what works here: database, broker, Docker, gVisor, and each provider. "
+        "With --provider, run every check of the conformance kit on that one."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Findings as JSON for scripts."""
+        """Findings as JSON for scripts; a provider, and how to reach it."""
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--provider", metavar="NAME", help="run the conformance kit on it")
+        parser.add_argument(
+            "--environment", metavar="NAME", default="", help="with the options and manifest of it"
+        )
+        parser.add_argument(
+            "--standin",
+            action="store_true",
+            help="on a stand-in for the vendor's service, on this machine",
+        )
+        parser.add_argument(
+            "--check", action="append", metavar="NAME", help="make only this check; may be repeated"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print each finding with its fix."""
+        """Print each finding with its fix, or each check with what came of it."""
+        if options["provider"]:
+            self._check(options)
+            return
+        if options["environment"] or options["standin"] or options["check"]:
+            raise CommandError("--environment, --standin and --check go with --provider")
         findings = list(_findings())
         if options["json"]:
             self.stdout.write(json.dumps({"findings": [asdict(item) for item in findings]}))
@@ -55,6 +82,34 @@ class Command(BaseCommand):
                     self.stdout.write(f"{'':<22}{item.fix}")
         if any(not item.ok and item.name in NEEDED for item in findings):
             raise CommandError("OmniWeb cannot run like this", returncode=1)
+
+    def _check(self, options: Mapping[str, Any]) -> None:
+        """Run the kit; each check is printed when it is made, as JSON all of them at the end."""
+        provider, environment = options["provider"], options["environment"]
+        told = None if options["json"] else self._print
+        try:
+            with subject(provider, environment, stand_in=options["standin"]) as found:
+                results = list(
+                    conformance.run(found.provider, found.manifest, owner(), options["check"], told)
+                )
+        except OmniWebError as error:
+            raise CommandError(error.detail, returncode=1) from None
+        counts = Counter(result.outcome.value for result in results)
+        if options["json"]:
+            checks = [asdict(result) for result in results]
+            facts = {"provider": provider, "environment": environment, "counts": counts}
+            self.stdout.write(json.dumps({**facts, "checks": checks}))
+        else:
+            words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome)
+            self.stdout.write(f"{provider}: {words}")
+        if counts[Outcome.FAILED]:
+            raise CommandError(f"{provider} does not keep the contract", returncode=1)
+
+    def _print(self, result: CheckResult) -> None:
+        line = f"{result.outcome:<8} {result.duration_ms:>6} ms  {result.name}: {result.sentence}"
+        self.stdout.write(line)
+        if result.reason:
+            self.stdout.write(f"{'':<20}{result.reason}")
 
 
 def _findings() -> Iterator[Finding]:
