@@ -29,6 +29,9 @@ class Migration(migrations.Migration):
                 ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='policies', to='accounts.team')),
             ],
             options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('team', 'name'), name='policy_name_unique_in_team'),
+                ],
                 'verbose_name_plural': 'policies',
             },
         ),
@@ -45,6 +48,9 @@ class Migration(migrations.Migration):
                 ('policy', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='versions', to='approvals.policy')),
             ],
             options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('policy', 'number'), name='version_number_unique'),
+                ],
                 'verbose_name': 'policy version',
                 'ordering': ['-number'],
             },
@@ -81,6 +87,11 @@ class Migration(migrations.Migration):
                 ('version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='requests', to='approvals.policyversion')),
             ],
             options={
+                'indexes': [
+                    models.Index(fields=['team', 'state', 'id'], name='approvals_r_team_id_d7b802_idx'),
+                    models.Index(fields=['state', 'expires_at'], name='approvals_r_state_952972_idx'),
+                    models.Index(fields=['agent', 'digest'], name='approvals_r_agent_i_205930_idx'),
+                ],
                 'ordering': ['id'],
             },
         ),
@@ -98,6 +109,11 @@ class Migration(migrations.Migration):
                 ('trajectory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='grants', to='trajectories.trajectory')),
                 ('request', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='grants', to='approvals.request')),
             ],
+            options={
+                'indexes': [
+                    models.Index(fields=['trajectory', 'digest'], name='approvals_g_traject_03f43f_idx'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Decision',
@@ -120,6 +136,10 @@ class Migration(migrations.Migration):
                 ('request', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='decisions', to='approvals.request')),
             ],
             options={
+                'indexes': [
+                    models.Index(fields=['team', '-id'], name='approvals_d_team_id_4f948f_idx'),
+                    models.Index(fields=['version', 'effect'], name='approvals_d_version_6e421a_idx'),
+                ],
                 'ordering': ['-id'],
             },
         ),
@@ -136,43 +156,10 @@ class Migration(migrations.Migration):
                 ('voter', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='votes', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('request', 'voter'), name='one_vote_per_person'),
+                ],
                 'ordering': ['id'],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='policyversion',
-            constraint=models.UniqueConstraint(fields=('policy', 'number'), name='version_number_unique'),
-        ),
-        migrations.AddConstraint(
-            model_name='policy',
-            constraint=models.UniqueConstraint(fields=('team', 'name'), name='policy_name_unique_in_team'),
-        ),
-        migrations.AddIndex(
-            model_name='request',
-            index=models.Index(fields=['team', 'state', 'id'], name='approvals_r_team_id_d7b802_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='request',
-            index=models.Index(fields=['state', 'expires_at'], name='approvals_r_state_952972_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='request',
-            index=models.Index(fields=['agent', 'digest'], name='approvals_r_agent_i_205930_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='grant',
-            index=models.Index(fields=['trajectory', 'digest'], name='approvals_g_traject_03f43f_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='decision',
-            index=models.Index(fields=['team', '-id'], name='approvals_d_team_id_4f948f_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='decision',
-            index=models.Index(fields=['version', 'effect'], name='approvals_d_version_6e421a_idx'),
-        ),
-        migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(fields=('request', 'voter'), name='one_vote_per_person'),
         ),
     ]

@@ -29,6 +29,9 @@ class Migration(migrations.Migration):
                 ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='trajectories', to='accounts.team')),
             ],
             options={
+                'indexes': [
+                    models.Index(fields=['team', '-id'], name='trajectorie_team_id_288103_idx'),
+                ],
                 'verbose_name_plural': 'trajectories',
             },
         ),
@@ -49,6 +52,9 @@ class Migration(migrations.Migration):
                 ('trajectory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='trajectories.trajectory')),
             ],
             options={
+                'indexes': [
+                    models.Index(condition=models.Q(('about__isnull', False)), fields=['trajectory', 'about'], name='step_about'),
+                ],
                 'ordering': ['trajectory_id', 'seq'],
             },
         ),
@@ -66,13 +72,5 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('team', 'digest'), name='blob_once_per_team')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='trajectory',
-            index=models.Index(fields=['team', '-id'], name='trajectorie_team_id_288103_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='step',
-            index=models.Index(condition=models.Q(('about__isnull', False)), fields=['trajectory', 'about'], name='step_about'),
         ),
     ]

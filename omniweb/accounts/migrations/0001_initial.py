@@ -52,6 +52,9 @@ class Migration(migrations.Migration):
                 ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='agents', to='accounts.team')),
             ],
             options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('team', 'name'), name='agent_name_unique_in_team'),
+                ],
                 'verbose_name': 'agent',
             },
         ),
@@ -102,9 +105,5 @@ class Migration(migrations.Migration):
                 'verbose_name': 'token',
                 'constraints': [models.CheckConstraint(condition=models.Q(('user__isnull', True), ('agent__isnull', True), _connector='XOR'), name='token_is_a_persons_or_an_agents')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='agentidentity',
-            constraint=models.UniqueConstraint(fields=('team', 'name'), name='agent_name_unique_in_team'),
         ),
     ]
