@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from approvals.policy.checks import document_problems
 from approvals.policy.decision import Effect
 from approvals.policy.shape import shape_problems
-from approvals.policy.source import NUMBER, Source, read_source
+from approvals.policy.source import Source, read_source
+from approvals.policy.writing import written
 from omniweb.core.canonical import digest
 from omniweb.core.errors import InvalidInput, Problem
 
@@ -314,25 +314,6 @@ def _extended(document: PolicyDocument, source: Source, resolve: Resolve | None)
     )
 
 
-class _Writer(yaml.SafeDumper):
-    """Writes what `read_source` reads: quotes every text that would be read as a number."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _write_text(writer: yaml.SafeDumper, text: str) -> yaml.Node:
-    # Left to itself the writer puts some separators into the text as they are.
-    style = None if text.isprintable() else '"'
-    return writer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Writer.add_representer(str, _write_text)
-_Writer.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+.0123456789"))
-
-
 def document_source(document: PolicyDocument) -> str:
     """Return the document as YAML text, to show or to start a copy from."""
-    return yaml.dump(
-        document.to_dict(), Dumper=_Writer, sort_keys=False, allow_unicode=True, width=100
-    )
+    return written(document.to_dict())
