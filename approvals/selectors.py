@@ -17,6 +17,7 @@ from approvals.models import (
     Request,
     RequestKind,
     RequestState,
+    Simulation,
 )
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
@@ -76,6 +77,13 @@ def version_of(actor: Actor, policy: str, number: int | None = None) -> PolicyVe
             f"{row} has no {'active version' if number is None else f'version {number}'}"
         )
     return version
+
+
+def simulations_visible(actor: Actor) -> RowQuerySet[Simulation]:
+    """The simulations of an actor's team."""
+    return Simulation.objects.filter(team=actor.team).select_related(
+        "policy__active_version", "version", "created_by"
+    )
 
 
 def policy_for(team: Team, name: str) -> Policy:

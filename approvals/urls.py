@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.views import decisions, editing, grants, inbox, policies
+from approvals.views import decisions, editing, grants, history, inbox, policies
 
 urlpatterns = [
     path("inbox", inbox.inbox_view, name="inbox"),
@@ -21,6 +21,9 @@ urlpatterns = [
     path(
         "policies/<str:ref>/<int:number>/activate", policies.activate_view, name="version_activate"
     ),
+    path("policies/<str:ref>/try", history.try_view, name="policy_try"),
+    path("simulations/<str:ref>", history.simulation_view, name="simulation"),
+    path("simulations/<str:ref>/cancel", history.simulation_cancel_view, name="simulation_cancel"),
     path("decisions/<str:ref>", decisions.decision_view, name="decision"),
     path("grants", grants.grants_view, name="grants"),
     path("grants/<str:ref>/revoke", grants.grant_revoke_view, name="grant_revoke"),

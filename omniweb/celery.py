@@ -23,6 +23,7 @@ def beat_schedule(reconcile_seconds: float) -> dict[str, dict[str, object]]:
         "reconcile": {"task": "sandboxes.reconcile", "schedule": reconcile_seconds},
         "compare sandboxes": {"task": "sandboxes.sandboxes_compare", "schedule": 60.0},
         "expire requests": {"task": "approvals.requests_expire", "schedule": reconcile_seconds},
+        "ring simulations": {"task": "approvals.simulations_ring", "schedule": reconcile_seconds},
     }
 
 

@@ -1,4 +1,4 @@
-"""Policies and their versions, decisions, requests, votes and grants."""
+"""Policies, their versions and simulations, decisions, requests, votes and grants."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from approvals.models.decision import Decision
 from approvals.models.grant import Grant
 from approvals.models.policy import Policy, PolicyVersion
 from approvals.models.request import Request, RequestKind, RequestState, Scope
+from approvals.models.simulation import Simulation, SimulationState
 from approvals.models.vote import Verdict, Vote
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "RequestKind",
     "RequestState",
     "Scope",
+    "Simulation",
+    "SimulationState",
     "Verdict",
     "Vote",
 ]

@@ -17,6 +17,7 @@ from approvals.models import Policy, PolicyVersion
 from approvals.policy.vocabulary import vocabulary
 from approvals.selectors import policies_visible, version_of, versions_visible
 from approvals.services.policies import policy_create, version_create
+from approvals.views.drafts import text_to_edit
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.core.errors import Conflict, InvalidInput, Overtaken
@@ -69,13 +70,17 @@ def policy_new_view(request: Request) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @door(Action.CONFIGURE)
 def version_new_view(request: Request, ref: str) -> HttpResponse:
-    """Write the next version of a policy, starting from the active one or from `?from=2`."""
+    """Write the next version of a policy, starting from the active one or from `?from=2`.
+
+    Other pages send people here with something to add: see `drafts`.
+    """
     policy = policies_visible(request.actor).by_ref(ref)
     if policy.is_builtin:
         raise Conflict(f"{policy.name} is built in and read-only: duplicate it to edit")
     newest = versions_visible(request.actor).filter(policy=policy).first()
     origin = _origin(request, policy) or newest
-    initial = {"source": origin.source if origin else STARTER, "base": newest and newest.number}
+    source = text_to_edit(request, policy, origin.source if origin else STARTER)
+    initial = {"source": source, "base": newest and newest.number}
     form = VersionForm(request.POST or None, request.FILES or None, initial=initial)
 
     def save() -> PolicyVersion:

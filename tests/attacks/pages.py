@@ -9,7 +9,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from approvals.models import Decision, Grant, Scope
+from approvals.over import Over
 from approvals.services.policies import policy_create
+from approvals.services.simulations import simulation_start
 from omniweb.accounts.models import ApiToken
 from omniweb.accounts.permissions import Action, system
 from omniweb.accounts.services import token_create
@@ -67,6 +69,9 @@ SIGNED_IN = [
     Page("version_new", C, C, on="policy"),
     Page("policy_version", V, on="policy", path={"number": 1}),
     Page("version_activate", post=C, on="policy", path={"number": 1}),
+    Page("policy_try", C, C, on="policy"),
+    Page("simulation", V, on="simulation"),
+    Page("simulation_cancel", post=C, on="simulation"),
     Page("decision", V, on="decision"),
     Page("grants", V),
     Page("grant_revoke", post=Action.REQUEST_DECIDE, on="grant"),
@@ -149,6 +154,9 @@ def owned_by(people: People) -> dict[str, Any]:
     waiting = ask(people.agent, run, "git push")
     token_create(actor=system(people.team), agent=people.agent.agent)
     policy = policy_create(actor=people.operator, name="plain", source="name: plain\nrules: {}\n")
+    simulation = simulation_start(
+        actor=people.operator, policy=policy, version=policy.versions.get(), over=Over()
+    )
     assert done.stdout is not None
     assert people.agent.agent is not None
     return {
@@ -160,6 +168,7 @@ def owned_by(people: People) -> dict[str, Any]:
         "decision": Decision.objects.filter(subject_id=done.pk).get().ref,
         "grant": Grant.objects.get().ref,
         "policy": policy.ref,
+        "simulation": simulation.ref,
         "environment": Environment.objects.get(team=people.team).ref,
         "agent": people.agent.agent.ref,
         "token": ApiToken.objects.get(agent=people.agent.agent).ref,

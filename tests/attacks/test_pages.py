@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import resolve
 
 from approvals.forms import ActivateForm, DecideForm, PolicyForm, VersionForm
+from approvals.forms_history import TryForm
 from omniweb.accounts.permissions import ROLE_ACTIONS
 from omniweb.web.people import InviteForm
 from sandboxes.forms.agents import TokenForm
@@ -25,7 +26,16 @@ from tests.people import ROLES, People, bearer, browser_for
 METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
 # How views read what is asked and posted.
 QUESTIONS = re.compile(r'(?:GET|POST)(?:\.get\(|\[)"(\w+)"')
-FORMS = (ActivateForm, DecideForm, PolicyForm, VersionForm, EnvironmentForm, InviteForm, TokenForm)
+FORMS = (
+    ActivateForm,
+    DecideForm,
+    PolicyForm,
+    VersionForm,
+    TryForm,
+    EnvironmentForm,
+    InviteForm,
+    TokenForm,
+)
 FIELDS = {name for form in FORMS for name in form.base_fields}
 # Never the answer to someone who may use a page, whatever they send.
 REFUSALS = frozenset({401, 403, 404, 405})

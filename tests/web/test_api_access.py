@@ -28,6 +28,7 @@ BODIES: dict[str, Any] = {
     "policy_check": {"source": "name: open\n"},
     "policy_explain": {"command": "ls"},
     "version_create": {"source": "name: open\nmode: permissive\nrules: {}\n"},
+    "simulation_create": {"version": 1},
     "vote_create": {"verdict": "approve", "review_token": "0", "scope": "once"},
     "run_end": {"outcome": "cancelled"},
     "execution_create": {"command": "true"},
@@ -105,6 +106,7 @@ def owned(server: Server) -> dict[str, str]:
         # There need not be one: that it is another team's must not make a difference.
         "grants": ref("gra", uuid7()),
         "sandboxes": ref("sbx", uuid7()),
+        "simulations": ref("sim", uuid7()),
     }
 
 

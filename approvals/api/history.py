@@ -1,0 +1,135 @@
+"""Looking back over the API: policies tried on what was decided before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ninja import Query, Schema
+from pydantic import Field
+
+from approvals.models import Simulation, SimulationState
+from approvals.over import Over
+from approvals.selectors import policies_visible, simulations_visible, version_of
+from approvals.services.simulations import simulation_cancel, simulation_start
+from omniweb.accounts.http import Request
+from omniweb.accounts.operations import Operations
+from omniweb.accounts.permissions import Action
+from omniweb.accounts.selectors import agents_visible
+from omniweb.core.errors import InvalidInput, Problem
+from omniweb.core.pagination import paginate
+from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
+
+router = Operations(tags=["Policies"])
+
+
+class SimulationOut(Schema):
+    """A policy text replayed over recorded decisions."""
+
+    id: str
+    policy: str
+    version: int | None = Field(description="The version that was tried, null for a draft")
+    state: SimulationState
+    created_by: str | None
+    created_at: datetime
+    ended_at: datetime | None
+    over: Json = Field(description="Which decisions; what is not named does not narrow it")
+    total: int = Field(description="How many decisions there were at the start")
+    done: int
+    reason: str
+    result: Json = Field(
+        description="Once finished: counts by direction, rule and agent, the first divergence of"
+        " each run, and examples, looser ones first"
+    )
+
+    @classmethod
+    def of(cls, row: Simulation) -> SimulationOut:
+        """Show a simulation."""
+        return cls(
+            id=row.ref,
+            policy=row.policy.ref,
+            version=row.version.number if row.version else None,
+            state=SimulationState(row.state),
+            created_by=row.created_by.email if row.created_by else None,
+            created_at=row.created_at,
+            ended_at=row.ended_at,
+            over={name: value for name, value in row.over.items() if name != "agent_id"},
+            total=row.total,
+            done=row.done,
+            reason=row.reason,
+            result=row.result,
+        )
+
+
+class SimulationIn(Body):
+    """A draft text or the number of a version, and which decisions it is tried on."""
+
+    source: Text | None = Field(None, max_length=1_000_000)
+    version: int | None = None
+    everywhere: bool = Field(False, description="Also what other policies decided")
+    agent: Text = Field("", description="An agent's reference")
+    since: datetime | None = Field(None, description="From this moment on")
+    until: datetime | None = Field(None, description="Before this moment")
+    capability: Text = Field("", max_length=100, description="Such as process.exec or sandbox.*")
+    under: int | None = Field(None, description="Decided under this version of the policy")
+
+
+@router.operation(
+    "POST",
+    "/policies/{ref}/simulations",
+    SimulationOut,
+    people=Action.CONFIGURE,
+    status=201,
+    makes=True,
+)
+def simulation_create_view(request: Request, ref: str, body: SimulationIn) -> SimulationOut:
+    """Try a draft or a version on recorded decisions; look at it again for how far it is."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    if (body.source is None) == (body.version is None):
+        problem = Problem(path="source", message="try a source or a version")
+        raise InvalidInput(problems=[problem])
+    simulation = simulation_start(
+        actor=request.actor,
+        policy=policy,
+        source=body.source or "",
+        version=version_of(request.actor, ref, body.version) if body.version else None,
+        over=Over(
+            everywhere=body.everywhere,
+            agent=agents_visible(request.actor).by_ref(body.agent) if body.agent else None,
+            since=_aware("since", body.since),
+            until=_aware("until", body.until),
+            capability=body.capability,
+            under=body.under,
+        ),
+    )
+    return SimulationOut.of(simulation)
+
+
+def _aware(name: str, moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        problem = Problem(path=name, message="a time needs its offset", suggestion="add Z for UTC")
+        raise InvalidInput(problems=[problem])
+    return moment
+
+
+@router.operation("GET", "/policies/{ref}/simulations", Listing[SimulationOut], people=Action.VIEW)
+def simulations_list_view(
+    request: Request, ref: str, page: Query[PageQuery]
+) -> Listing[SimulationOut]:
+    """List what was tried of a policy."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    rows = simulations_visible(request.actor).filter(policy=policy)
+    return listing(paginate(rows, page.cursor, page.limit), SimulationOut.of)
+
+
+@router.operation("GET", "/simulations/{ref}", SimulationOut, people=Action.VIEW)
+def simulation_view(request: Request, ref: str) -> SimulationOut:
+    """Get a simulation: how far it is, and what it found."""
+    return SimulationOut.of(simulations_visible(request.actor).by_ref(ref))
+
+
+@router.operation("POST", "/simulations/{ref}/cancel", SimulationOut, people=Action.CONFIGURE)
+def simulation_cancel_view(request: Request, ref: str) -> SimulationOut:
+    """Stop a simulation; one that is over stays as it is."""
+    row = simulations_visible(request.actor).by_ref(ref)
+    simulation_cancel(actor=request.actor, simulation=row)
+    return SimulationOut.of(simulations_visible(request.actor).get(pk=row.pk))

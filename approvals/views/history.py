@@ -1,0 +1,91 @@
+"""Looking back: a policy tried on what was decided before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from approvals.forms_history import TryForm, first_day
+from approvals.models import Policy, Simulation
+from approvals.selectors import policies_visible, simulations_visible, version_of
+from approvals.services.simulations import simulation_cancel, simulation_start
+from omniweb.accounts.http import Request, door
+from omniweb.accounts.permissions import Action
+from omniweb.core.errors import InvalidInput, TooMany
+from omniweb.core.htmx import page
+
+LATEST = 8
+
+
+@require_http_methods(["GET", "POST"])
+@door(Action.CONFIGURE)
+def try_view(request: Request, ref: str) -> HttpResponse:
+    """Choose a text or a version, and the decisions to try it on; a POST begins."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    form = TryForm(request.POST or None, policy=policy, initial=_start(request, policy))
+    if request.method == "POST" and form.is_valid():
+        try:
+            simulation = _begin(request, policy, form)
+        except InvalidInput as error:
+            for problem in error.problems[:20]:
+                form.add_error("source", str(problem))
+        except TooMany as error:
+            form.add_error(None, error.detail)
+        else:
+            return HttpResponseRedirect(reverse("simulation", args=[simulation.ref]))
+    latest = simulations_visible(request.actor).filter(policy=policy)[:LATEST]
+    context = {"policy": policy, "form": form, "latest": latest}
+    return page(request, "approvals/try.html", context, status=422 if form.errors else 200)
+
+
+def _start(request: Request, policy: Policy) -> dict[str, Any]:
+    """Begin with the text of an earlier simulation (`?again=sim_…`), or the active version's."""
+    again = request.GET.get("again", "")
+    if again:
+        earlier = simulations_visible(request.actor).filter(policy=policy).by_ref(again)
+        return {"source": earlier.source, "since": first_day()}
+    number = request.GET.get("version", "")
+    active = policy.active_version
+    return {
+        "what": number or "draft",
+        "source": active.source if active else "",
+        "since": first_day(),
+    }
+
+
+def _begin(request: Request, policy: Policy, form: TryForm) -> Simulation:
+    number = form.version_number
+    version = None if number is None else version_of(request.actor, policy.ref, number)
+    return simulation_start(
+        actor=request.actor,
+        policy=policy,
+        source=form.cleaned_data["source"],
+        version=version,
+        over=form.over(),
+    )
+
+
+@require_GET
+@door(Action.VIEW)
+def simulation_view(request: Request, ref: str) -> HttpResponse:
+    """How far a simulation is, and what it found."""
+    simulation = simulations_visible(request.actor).by_ref(ref)
+    context = {
+        "simulation": simulation,
+        "policy": simulation.policy,
+        "result": simulation.result,
+        "may_configure": request.actor.may(Action.CONFIGURE),
+    }
+    return page(request, "approvals/simulation.html", context)
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def simulation_cancel_view(request: Request, ref: str) -> HttpResponse:
+    """Stop a simulation that is under way."""
+    simulation = simulations_visible(request.actor).by_ref(ref)
+    simulation_cancel(actor=request.actor, simulation=simulation)
+    return HttpResponseRedirect(reverse("simulation", args=[simulation.ref]))
