@@ -15,5 +15,6 @@ FIGURES = {
     "ledger": "tests.bench.ledger",
     "record": "tests.bench.record",
     "lists": "tests.bench.lists",
+    "replay": "tests.bench.replay",
     "crowd": "tests.bench.crowd",
 }

@@ -6,6 +6,7 @@ Runs inside the installation that is measured: `manage.py shell -c "from tests.b
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from copy import copy
@@ -14,7 +15,8 @@ from typing import Any
 
 from django.db import transaction
 
-from approvals.models import Request
+from approvals.models import Decision, Request
+from approvals.over import recorded
 from approvals.selectors import policy_for
 from omniweb.accounts.models import Team, User
 from omniweb.accounts.permissions import Actor, system
@@ -144,6 +146,30 @@ def executions(count: int) -> None:
         Run.objects.bulk_create(runs)
         for some in batched((row for one in runs for row in _finished(one)), BATCH):
             Execution.objects.bulk_create(some)
+
+
+def decisions(count: int) -> None:
+    """Let an agent ask for one command, and copy the decision with half as many commands."""
+    actor = agent("decided")
+    run = run_open(actor=actor, title="A week of work")
+    execution = execution_ask(actor=actor, run=run, command=Command(argv=("true",)))
+    decision = Decision.objects.get(subject_id=execution.id)
+    for numbers in batched(range(count), BATCH):
+        Decision.objects.bulk_create([copied(decision, **_asking(decision, n)) for n in numbers])
+
+
+def _asking(decision: Decision, number: int) -> dict[str, Any]:
+    script = f"{LINES[number % len(LINES)]} -{number if number % 2 else 0}"
+    asked = decision.authority_request | {"command": ["sh", "-c", script]}
+    return {"authority_request": asked, "subject_id": uuid7()}
+
+
+def decisions_read() -> float:
+    """Read all decisions as a replay does; return the seconds it takes."""
+    start = time.perf_counter()
+    for _ in recorded(Decision.objects.all()):
+        pass
+    return time.perf_counter() - start
 
 
 def _finished(run: Run) -> Iterator[Execution]:
