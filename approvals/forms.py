@@ -49,7 +49,9 @@ class VersionForm(forms.Form):
         help_text="Takes the place of the text; it is shown before it is saved.",
     )
     # The newest version its author knew of.
-    base = forms.IntegerField(required=False, min_value=0, widget=forms.HiddenInput)
+    base = forms.IntegerField(
+        required=False, min_value=0, max_value=2_000_000_000, widget=forms.HiddenInput
+    )
     field_order = ["note", "upload", "source", "base"]
 
     def clean_source(self) -> str:

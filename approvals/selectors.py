@@ -86,6 +86,23 @@ def simulations_visible(actor: Actor) -> RowQuerySet[Simulation]:
     )
 
 
+def versions_compared(
+    actor: Actor, policy: str, before: int | None = None, after: int | None = None
+) -> tuple[PolicyVersion, PolicyVersion]:
+    """Return two versions of a policy: by default the newest, and the one saved before it.
+
+    Raises NotFound for a version that does not exist.
+    """
+    row = policies_visible(actor).by_ref(policy)
+    versions = versions_visible(actor).filter(policy=row)
+    later = versions.first() if after is None else versions.filter(number=after).first()
+    if later is None:
+        raise NotFound(f"{row} has no version {after or ''}")
+    if before is None:
+        return versions.filter(number__lt=later.number).first() or later, later
+    return version_of(actor, policy, before), later
+
+
 def policy_for(team: Team, name: str) -> Policy:
     """Return a team's policy by name; raises NotFound."""
     policy = Policy.objects.filter(team=team, name=name).select_related("active_version").first()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.views import decisions, editing, grants, history, inbox, policies
+from approvals.views import decisions, editing, grants, history, inbox, policies, versions
 
 urlpatterns = [
     path("inbox", inbox.inbox_view, name="inbox"),
@@ -17,6 +17,7 @@ urlpatterns = [
     path("policies/vocabulary", editing.vocabulary_view, name="policy_vocabulary"),
     path("policies/<str:ref>", policies.policy_view, name="policy"),
     path("policies/<str:ref>/new", editing.version_new_view, name="version_new"),
+    path("policies/<str:ref>/diff", versions.diff_view, name="policy_diff"),
     path("policies/<str:ref>/<int:number>", policies.policy_view, name="policy_version"),
     path(
         "policies/<str:ref>/<int:number>/activate", policies.activate_view, name="version_activate"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ninja import Schema
+from ninja import Query, Schema
 from pydantic import Field
 
 from approvals.policy.check import Check, check_source
+from approvals.policy.diff import policy_changes
+from approvals.policy.textdiff import text_diff
 from approvals.rules import rule_rows
-from approvals.selectors import version_of
+from approvals.selectors import version_of, versions_compared
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
@@ -87,3 +89,79 @@ def policy_check_view(request: Request, body: CheckIn) -> CheckOut:
 def version_check_view(request: Request, ref: str, number: int) -> CheckOut:
     """Check a version that is saved."""
     return CheckOut.of(check_source(version_of(request.actor, ref, number).source))
+
+
+class DiffQuery(Schema):
+    """Which versions to compare."""
+
+    before: int | None = Field(
+        None, alias="from", ge=1, le=2_000_000_000, description="By default the one before"
+    )
+    after: int | None = Field(
+        None, alias="to", ge=1, le=2_000_000_000, description="By default the newest"
+    )
+
+
+class PartChangeOut(Schema):
+    """A part that differs; empty where it is not there."""
+
+    name: str
+    before: str
+    after: str
+
+
+class RuleChangeOut(Schema):
+    """A rule that differs."""
+
+    kind: str = Field(description="`added`, `removed` or `changed`")
+    rule_id: str
+    before: str | None = Field(description="The effect it had")
+    after: str | None = Field(description="The effect it has")
+    parts: list[PartChangeOut]
+
+
+class FlipOut(Schema):
+    """A request, known by a kept test or an example, that is decided otherwise."""
+
+    name: str
+    request: Json
+    before: str
+    before_rules: list[str]
+    after: str
+    after_rules: list[str]
+    loosened: bool
+
+
+class DiffLineOut(Schema):
+    """A line of the text: `same`, `add`, `del`, or `gap` for lines left out."""
+
+    kind: str
+    before: int | None
+    after: int | None
+    text: str
+
+
+class DiffOut(Schema):
+    """What changes between two versions; flips come deny to allow first."""
+
+    whole: list[PartChangeOut]
+    rules: list[RuleChangeOut]
+    asked: int = Field(description="How many known requests both versions were asked")
+    flips: list[FlipOut]
+    text: list[DiffLineOut]
+
+
+@router.operation("GET", "/policies/{ref}/diff", DiffOut, people=Action.VIEW)
+def policy_diff_view(request: Request, ref: str, versions: Query[DiffQuery]) -> DiffOut:
+    """Compare two versions of a policy, in text and in meaning."""
+    before, after = versions_compared(request.actor, ref, versions.before, versions.after)
+    changes = policy_changes(before.compiled(), after.compiled())
+    return DiffOut.model_validate(
+        {
+            "whole": [part.to_dict() for part in changes.whole],
+            "rules": [rule.to_dict() for rule in changes.rules],
+            "asked": changes.asked,
+            "flips": [flip.to_dict() for flip in changes.flips],
+            "text": [line._asdict() for line in text_diff(before.source, after.source)],
+        }
+    )

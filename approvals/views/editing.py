@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from approvals.checked import checked
 from approvals.forms import PolicyForm, VersionForm
 from approvals.models import Policy, PolicyVersion
+from approvals.policy.textdiff import text_diff
 from approvals.policy.vocabulary import vocabulary
 from approvals.selectors import policies_visible, version_of, versions_visible
 from approvals.services.policies import policy_create, version_create
@@ -166,5 +167,8 @@ def _overtaken(
 ) -> dict[str, Any]:
     """Return what someone else saved meanwhile; saved again, the text goes on top of that."""
     latest = version_of(request.actor, policy.ref, error.extra["latest"])
+    versions = versions_visible(request.actor).filter(policy=policy)
+    theirs = versions.filter(number=form.cleaned_data["base"]).first()
     form.rebase(latest.number)
-    return {"overtaken": latest, "newest": latest}
+    lines = text_diff(theirs.source, latest.source) if theirs else []
+    return {"overtaken": latest, "newest": latest, "theirs": theirs, "lines": lines}

@@ -111,3 +111,16 @@ def test_whoever_is_overtaken_is_told_what_by(operator: Caller, policy: Policy) 
 def test_a_policy_can_be_made_as_a_draft_with_the_name_in_its_document(operator: Caller) -> None:
     answer = operator("POST", "/policies", source=FAILING, activate=False).json()
     assert (answer["name"], answer["active_version"]) == ("open", None)
+
+
+def test_versions_are_compared(operator: Caller, policy: Policy) -> None:
+    stricter = FAILING.replace("permissive", "strict")
+    operator("POST", f"/policies/{policy.ref}/versions", source=stricter, activate=False)
+    answer = operator("GET", f"/policies/{policy.ref}/diff?from=1&to=2").json()
+    assert [part["name"] for part in answer["whole"]] == ["mode"]
+    (flip,) = answer["flips"]
+    assert (flip["name"], flip["before"], flip["after"]) == ("secret.use", "allow", "deny")
+    assert flip["loosened"] is False
+    assert {"kind": "del", "before": 3, "after": None, "text": "mode: permissive"} in answer["text"]
+    assert operator("GET", f"/policies/{policy.ref}/diff").json() == answer
+    assert operator("GET", f"/policies/{policy.ref}/diff?to=9").status_code == 404

@@ -273,3 +273,29 @@ def test_lines_are_kept_with_one_kind_of_end(people: People) -> None:
     active = policy_for(people.team, "ours").active_version
     assert active is not None
     assert active.source == OPEN_POLICY
+
+
+def test_two_versions_are_compared_in_text_and_meaning(people: People, policy: Policy) -> None:
+    client = browser_for(people.viewer)
+    html = text(client.get(f"/policies/{policy.ref}/diff"))
+    assert "Version 1 → 2" in html
+    assert '<span class="muted">mode' not in html
+    assert "the policy&#x27;s mode" in html or "the policy's mode" in html
+    assert 'class="del"' in html
+    assert "mode: permissive" in html
+    html = text(client.get(f"/policies/{policy.ref}/diff", {"from": "2", "to": "2"}))
+    assert html.count("the same") == 2
+    for query in ({"to": "9"}, {"from": "x"}, {"from": "9" * 30}):
+        assert client.get(f"/policies/{policy.ref}/diff", query).status_code == 404
+
+
+def test_whoever_was_overtaken_sees_what_was_changed(people: People, policy: Policy) -> None:
+    path = f"/policies/{policy.ref}/new"
+    theirs = OPEN_POLICY.replace("deny_rm", "deny_theirs")
+    browser_for(people.admin).post(path, {"source": theirs, "base": "2"})
+    html = text(browser_for(people.operator).post(path, {"source": OPEN_POLICY, "base": "2"}))
+    overtaken = html[html.index("What admin@example.org changed since version 2") :]
+    assert overtaken.index('class="add"') < overtaken.index("deny_theirs")
+    # A page that was tampered with is told as much as can be.
+    answer = browser_for(people.operator).post(path, {"source": OPEN_POLICY, "base": "77"})
+    assert answer.status_code == 409

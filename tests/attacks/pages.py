@@ -67,6 +67,7 @@ SIGNED_IN = [
     Page("policy_vocabulary", V),
     Page("policy", V, on="policy"),
     Page("version_new", C, C, on="policy"),
+    Page("policy_diff", V, on="policy"),
     Page("policy_version", V, on="policy", path={"number": 1}),
     Page("version_activate", post=C, on="policy", path={"number": 1}),
     Page("policy_try", C, C, on="policy"),

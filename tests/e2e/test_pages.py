@@ -53,6 +53,7 @@ PAGES_OF_THINGS = {
     "policy": "/policies/{policy}",
     "version": "/policies/{policy}/1",
     "new version": "/policies/{policy}/new",
+    "difference": "/policies/{policy}/diff",
     "decision": "/decisions/{decision}",
     "environment": "/environments/{environment}",
     "environment form": "/environments/{environment}/edit",
