@@ -6,8 +6,6 @@ import hashlib
 import os
 import secrets
 import shlex
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -30,14 +28,12 @@ from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.e2b_sdk import REQUEST_SECONDS, E2bProcess
 from sandboxes.providers.pump import Output
 from sandboxes.providers.reach import check_isolation
-from sandboxes.providers.remote import again
+from sandboxes.providers.remote import Known, again
 from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
 
 SANDBOX, RUN, INSTALL = "omniweb.sandbox", "omniweb.run", "omniweb.install"
 ALL_ADDRESSES = "0.0.0.0/0"
-# Sandboxes whose connection is kept; making one takes two requests.
-KNOWN_SANDBOXES = 256
 
 
 class E2bProvider(SandboxProvider):
@@ -45,8 +41,8 @@ class E2bProvider(SandboxProvider):
 
     def __init__(self, spec: ProviderSpec, options: Mapping[str, Any]) -> None:
         super().__init__(spec, options)
-        self._known: OrderedDict[str, e2b.Sandbox] = OrderedDict()
-        self._lock = threading.Lock()
+        # Sandboxes whose connection is kept; making one takes two requests.
+        self.known: Known[e2b.Sandbox] = Known()
 
     def _create(self, manifest: Manifest, owner: Owner) -> E2bSandbox:
         template = self._template(manifest)
@@ -59,7 +55,7 @@ class E2bProvider(SandboxProvider):
             with suppress(OmniWebError):
                 self._forsake(owner)
             raise
-        self._keep(made)
+        self.known.keep(made.sandbox_id, made)
         sandbox = self.attach({"sandbox": made.sandbox_id}, manifest)
         try:
             sandbox.prepare()
@@ -144,9 +140,8 @@ class E2bProvider(SandboxProvider):
 
     def connected(self, sandbox: str) -> e2b.Sandbox:
         """Return the SDK's sandbox of an id; raises Conflict for a paused one and SandboxLost."""
-        with self._lock:
-            if sandbox in self._known:
-                return self._known[sandbox]
+        if found := self.known.get(sandbox):
+            return found
         with self.calls():
             info = e2b.Sandbox.get_info(sandbox, **self.params())
             # Connecting to a paused one would wake it.
@@ -155,19 +150,7 @@ class E2bProvider(SandboxProvider):
             # And would give others more time than they have.
             left = max(1, int((info.end_at - now()).total_seconds()))
             found = e2b.Sandbox.connect(sandbox, timeout=left, **self.params())
-        self._keep(found)
-        return found
-
-    def _keep(self, sandbox: e2b.Sandbox) -> None:
-        with self._lock:
-            self._known[sandbox.sandbox_id] = sandbox
-            while len(self._known) > KNOWN_SANDBOXES:
-                self._known.popitem(last=False)
-
-    def forget(self, sandbox: str) -> None:
-        """Drop what is known of a sandbox that is gone or paused."""
-        with self._lock:
-            self._known.pop(sandbox, None)
+        return self.known.keep(sandbox, found)
 
 
 class E2bSandbox(ShellSandbox):
@@ -213,7 +196,7 @@ class E2bSandbox(ShellSandbox):
             with self._provider.calls(refused, self._hidden):
                 yield
         except SandboxLost:
-            self._provider.forget(self._id)
+            self._provider.known.forget(self._id)
             with suppress(ProviderError):
                 if self._state() == e2b.SandboxState.PAUSED:
                     raise Conflict(f"The sandbox {self._id} is paused; resume it first") from None
@@ -230,7 +213,7 @@ class E2bSandbox(ShellSandbox):
             return False
 
     def terminate(self) -> None:
-        self._provider.forget(self._id)
+        self._provider.known.forget(self._id)
         with self._provider.calls():
             e2b.Sandbox.kill(self._id, **self._provider.params())
 
@@ -250,7 +233,7 @@ class E2bSandbox(ShellSandbox):
     def pause(self) -> None:
         with self.calls():
             e2b.Sandbox.pause(self._id, **self._provider.params())
-        self._provider.forget(self._id)
+        self._provider.known.forget(self._id)
 
     def resume(self) -> None:
         with self.calls():

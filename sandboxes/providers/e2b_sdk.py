@@ -30,7 +30,7 @@ from sandboxes.providers import guest
 from sandboxes.providers.base import EXIT_KILLED
 from sandboxes.providers.limits import KIB
 from sandboxes.providers.pump import Output
-from sandboxes.providers.remote import Chunk, RemoteProcess, spoken
+from sandboxes.providers.remote import Put, RemoteProcess, spoken
 
 REQUEST_SECONDS = 60.0
 TRANSFER_SECONDS = 300.0
@@ -167,25 +167,25 @@ class E2bProcess(RemoteProcess):
             )
         return super().__enter__()
 
-    def chunks(self) -> Iterator[Chunk]:
+    def listen(self, put: Put) -> None:
         try:
             with self._sandbox.calls():
-                yield from self._events()
+                self._carry(put)
         except Conflict as error:
             raise CommandLost(f"{error.detail}; it was paused while a command ran") from None
 
-    def _events(self) -> Iterator[Chunk]:
-        """Yield what the SDK would only hand over as text, in which bytes get lost."""
+    def _carry(self, put: Put) -> None:
+        """Hand over what the SDK would only pass on as text, in which bytes get lost."""
         handle = self._handle
         try:
             for response in handle._events:
                 # A silent command is heard of every 50 seconds, so this thread ends, too.
-                if self._closed.is_set():
+                if self.closed.is_set():
                     return
                 event: Any = response.event.event if response.event else None
                 match event:
                     case Oneof(field="data", value=data) if data.output is not None:
-                        yield data.output.field, data.output.value
+                        put(data.output.field, data.output.value)
                     case Oneof(field="end", value=end):
                         # What a signal ended has no exit code there.
                         self.exit_code = EXIT_KILLED if end.exit_code < 0 else end.exit_code

@@ -38,6 +38,32 @@ printf '%s %s\\n' "$mark" "$code" >&3
 exit "$code"
 """
 
+# $1: a file to be stdin, removed once it is open, or nothing; $2: a new folder for pipes; the rest:
+# the command. Its output comes as lines of Base64 after a colon, and a dot at the end of each
+# stream, for logs that keep text by lines. What it leaves running is not waited for.
+_SPELT = """
+input=$1 pipes=$2
+shift 2
+if [ "$input" ]; then exec < "$input"; rm -f -- "$input"; else exec < /dev/null; fi
+mkdir -m 700 -- "$pipes" && mkfifo -- "$pipes/out" "$pipes/err" || exit 126
+exec 3>&2 2> /dev/null
+spell() {
+  while line=$(dd bs=32768 count=1 | base64 | tr -d '\\n') && [ "$line" ]; do
+    printf ':%s\\n' "$line"
+  done
+  echo .
+}
+spell < "$pipes/out" 3>&- & out=$!
+spell < "$pipes/err" >&3 3>&- & err=$!
+( exec 3>&-; rm -rf -- "$pipes"; exec "$@" ) > "$pipes/out" 2> "$pipes/err"
+code=$?
+trap : USR1
+( sleep 0.5; kill -USR1 $$ ) < /dev/null > /dev/null 3>&- & late=$!
+wait "$out" && wait "$err"
+kill "$late"
+exit "$code"
+"""
+
 # $0: a mark; $1: whether to end orphans. Kills every process that carries the mark and all their
 # descendants; and, if asked, what a command has cut loose with an empty environment: without any
 # mark, and a child of the init process. The shell reads /proc by itself, so that it needs no new
@@ -86,7 +112,7 @@ within() {
 }
 root=${root%x}
 """
-_READ = (
+_FILE = (
     _RESOLVE
     + """
 within "$1" && [ -e "$path" ] || exit 41
@@ -94,9 +120,10 @@ within "$1" && [ -e "$path" ] || exit 41
 [ -f "$path" ] || exit 43
 [ -r "$path" ] || exit 45
 [ "$(wc -c < "$path")" -le "$2" ] || exit 44
-exec cat -- "$path"
 """
 )
+_FIND = _FILE + """printf '%s' "$path" """
+_READ = f'{_FILE}exec cat -- "$path"'
 _WRITE = (
     _RESOLVE
     + """
@@ -152,6 +179,10 @@ class Files:
         """Return the command that prints a file of at most `limit` bytes."""
         return _script(_READ, self.working_dir, path, str(limit))
 
+    def find(self, path: str, limit: int) -> list[str]:
+        """Return the command that prints where a file of at most `limit` bytes really is."""
+        return _script(_FIND, self.working_dir, path, str(limit))
+
     def write(self, path: str, size: int) -> list[str]:
         """Return the command that takes `size` bytes on stdin into a file."""
         return _script(_WRITE, self.working_dir, path, str(size))
@@ -169,6 +200,11 @@ def run(cwd: str, argv: tuple[str, ...]) -> list[str]:
 def watched(mark: str, argv: Sequence[str], stdin_file: str = "") -> list[str]:
     """Return a command that tells its end on stderr, with a file of the sandbox as its stdin."""
     return _script(_WATCHED, "sh", mark, stdin_file, *argv)
+
+
+def spelt(argv: Sequence[str], pipes: str, stdin_file: str = "") -> list[str]:
+    """Return a command whose output is spelt in Base64, through pipes in a folder that it makes."""
+    return _script(_SPELT, "sh", stdin_file, pipes, *argv)
 
 
 def kill(mark: str, *, orphans: bool = True) -> list[str]:

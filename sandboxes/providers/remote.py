@@ -13,9 +13,11 @@ import secrets
 import threading
 import time
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Self
+from functools import partial
+from typing import NoReturn, Self
 
 from omniweb.core.errors import ProviderUnavailable
 from omniweb.core.text import visible
@@ -24,7 +26,7 @@ from sandboxes.providers.limits import DRAIN_SECONDS, QUIET_SECONDS
 from sandboxes.providers.pump import Output, Stop, Watch
 from sandboxes.providers.shell import UNKNOWN_EXIT
 
-Chunk = tuple[Stream, bytes]
+Put = Callable[[Stream, bytes], None]
 
 # Chunks that may wait to be taken; vendors send at most 64 KiB in one.
 _WAITING_CHUNKS = 64
@@ -32,6 +34,12 @@ _CLOSED_LOOK_SECONDS = 0.5
 # Shown of what a vendor says.
 _SAID_CHARACTERS = 500
 _SECRET_CHARACTERS = 6
+# The longest a vendor's wish to be asked later is heeded.
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+class Closed(Exception):
+    """Nobody takes the output of a command any more."""
 
 
 class Tail:
@@ -74,23 +82,27 @@ def _overlap(data: bytes, mark: bytes) -> int:
 class RemoteProcess:
     """One command; a context manager, in which it runs.
 
-    A vendor's own class starts it with `mark` as the mark of its end (see `guest.watched`) and
-    says in `chunks` what comes out of it.
+    A vendor's own class starts it and listens to it. Where `told` has its exit code, the command is
+    over, whoever else still holds its output; without, `exit_code` counts once there is no more.
     """
 
     def __init__(self, output: Output) -> None:
+        # Names what belongs to this command in the sandbox, and tells its end in its stderr.
         self.mark = secrets.token_hex(16)
         self.exit_code = UNKNOWN_EXIT
+        self.told: int | None = None
+        self.closed = threading.Event()
         self._output = output
         self._tail = Tail(self.mark)
-        self._came: queue.Queue[Chunk | Exception | None] = queue.Queue(_WAITING_CHUNKS)
-        self._closed = threading.Event()
+        self._came: queue.Queue[tuple[Stream, bytes] | Exception | None] = queue.Queue(
+            _WAITING_CHUNKS
+        )
 
     @abstractmethod
-    def chunks(self) -> Iterable[Chunk]:
-        """Yield output as it comes until the command has ended, then set `exit_code` if it is known.
+    def listen(self, put: Put) -> None:
+        """Hand output over as it comes until there is no more, then set `exit_code` if it is known.
 
-        Runs in a thread of its own. Raises the provider's errors.
+        Runs in a thread of its own. Raises the provider's errors, and lets what `put` raises through.
         """
 
     def __enter__(self) -> Self:
@@ -98,39 +110,36 @@ class RemoteProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._closed.set()
+        self.closed.set()
 
     def _listen(self) -> None:
         ended: Exception | None = None
         try:
-            for chunk in self.chunks():
-                if not self._put(chunk):
-                    return
+            self.listen(lambda stream, data: self._put((stream, data)))
         except Exception as error:  # noqa: BLE001 -- raised again where the command is waited for
             ended = error
-        self._put(ended)
+        with suppress(Closed):
+            self._put(ended)
 
-    def _put(self, item: Chunk | Exception | None) -> bool:
-        """Hand something over; False when nobody will take it any more."""
-        while not self._closed.is_set():
+    def _put(self, item: tuple[Stream, bytes] | Exception | None) -> None:
+        while not self.closed.is_set():
             try:
-                self._came.put(item, timeout=_CLOSED_LOOK_SECONDS)
+                return self._came.put(item, timeout=_CLOSED_LOOK_SECONDS)
             except queue.Full:
                 continue
-            return True
-        return False
+        raise Closed
 
     def run(self, watch: Watch) -> Stop | None:
         """Carry its bytes until it ends (None) or has to stop (why)."""
         while self._turn(watch.wait()) is not False:
             if stop := watch.stop():
                 return stop
-            if self._tail.code is not None:
+            if self.told is not None:
                 # What it left running holds its output open, perhaps for ever.
                 self.drain()
                 break
-        if self._tail.code is not None:
-            self.exit_code = self._tail.code
+        if self.told is not None:
+            self.exit_code = self.told
         return None
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
@@ -148,11 +157,12 @@ class RemoteProcess:
         if isinstance(item, tuple):
             stream, data = item
             self._output.feed(stream, self._tail.feed(data) if stream == "stderr" else data)
+            self.told = self._tail.code if self.told is None else self.told
             return True
         self._output.feed("stderr", self._tail.rest())
         # Told again to whoever comes after: the end does not go away.
         self._came.put(item)
-        if item is not None and self._tail.code is None:
+        if item is not None and self.told is None:
             raise item
         return False
 
@@ -172,10 +182,67 @@ def _secrets(hidden: Iterable[str | None]) -> Iterator[str]:
 def again[T](act: Callable[[], T], *, attempts: int = 3, pause_seconds: float = 0.5) -> T:
     """Return what an act returns that may be done twice, tried again where nobody answers.
 
-    Waits ever longer in between, and never as long as others do. Raises ProviderUnavailable.
+    Waits ever longer in between, as long as the vendor says (`retry_after` of the error, in
+    seconds), and never as long as others do. Raises ProviderUnavailable.
     """
     for attempt in range(attempts - 1):
-        with suppress(ProviderUnavailable):
+        try:
             return act()
-        time.sleep(pause_seconds * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 -- no secret
+        except ProviderUnavailable as error:
+            wanted = error.extra.get("retry_after", pause_seconds * 2**attempt)
+            pause = min(wanted, _LONGEST_PAUSE_SECONDS)
+            time.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 -- no secret
     return act()
+
+
+def within[T](seconds: float, act: Callable[[], T], what: str) -> T:
+    """Return what an act returns, in a thread of its own: some SDKs know no time limit that is safe.
+
+    Raises what it raises, and ProviderUnavailable naming `what` when it takes longer.
+    """
+    came: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            result = act()
+        except Exception as error:  # noqa: BLE001 -- raised again where it is waited for
+            came.put(partial(_raise, error))
+        else:
+            came.put(lambda: result)
+
+    threading.Thread(target=run, name=what, daemon=True).start()
+    try:
+        return came.get(timeout=seconds)()
+    except queue.Empty:
+        raise ProviderUnavailable(f"{what} did not come to an end in {seconds:.0f} s") from None
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+class Known[T]:
+    """What was made for a few names and can be made again; safe to use from several threads."""
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._held: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> T | None:
+        """Return what is kept under a name."""
+        with self._lock:
+            return self._held.get(name)
+
+    def keep(self, name: str, thing: T) -> T:
+        """Keep something, and drop what has been kept longest where that are too many."""
+        with self._lock:
+            self._held[name] = thing
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
+        return thing
+
+    def forget(self, name: str) -> None:
+        """Drop what is kept under a name, if anything is."""
+        with self._lock:
+            self._held.pop(name, None)

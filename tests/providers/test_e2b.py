@@ -299,6 +299,16 @@ def test_a_sandbox_that_vanishes_under_a_command_is_lost(vendor: E2B) -> None:
         sh(sandbox, "true")
 
 
+def test_what_starts_a_command_is_not_sent_again(vendor: E2B) -> None:
+    sandbox = create()
+    before = len(vendor.lines("process.Process/Start"))
+    vendor.fail("process.Process/Start", reply=Reply(status=502, body={"message": "bad"}), times=1)
+    with pytest.raises(CommandLost):
+        sh(sandbox, "echo ran >> ran")
+    assert len(vendor.lines("process.Process/Start")) == before + 1
+    assert sh(sandbox, "cat ran").code == 1
+
+
 def test_a_stream_that_is_cut_leaves_the_command_in_doubt(vendor: E2B) -> None:
     sandbox = create()
     assert isinstance(while_running(sandbox, vendor.cut), CommandLost)
