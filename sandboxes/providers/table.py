@@ -132,7 +132,10 @@ DAYTONA = ProviderSpec(
     runs_where="a Daytona sandbox",
     runs_as="root",
     network=NetworkPromise(
-        deny="Asked of Daytona", allow="Yes", allowed_hosts=REFUSED, checked_inside="Yes"
+        deny="Asked of Daytona",
+        allow="Yes",
+        allowed_hosts="Yes (ours), Daytona's domain_allow_list",
+        checked_inside="Yes",
     ),
     options=(
         _image("python:3.12-slim", "The image sandboxes are made of."),
@@ -144,8 +147,9 @@ DAYTONA = ProviderSpec(
         VERIFY,
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED,
+    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
     can=frozenset(Ability),
+    adapter="sandboxes.adapters.daytona.DaytonaProvider",
 )
 
 MODAL = ProviderSpec(

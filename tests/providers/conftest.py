@@ -18,6 +18,8 @@ from tests.providers.running import somebody
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 E2B = pytest.param("e2b", marks=pytest.mark.standin)
+DAYTONA = pytest.param("daytona", marks=pytest.mark.standin)
+HOSTED = ("e2b", "daytona")
 GVISOR = pytest.param("gvisor", marks=[pytest.mark.docker, pytest.mark.gvisor])
 
 Create = Callable[..., LiveSandbox]
@@ -50,14 +52,14 @@ def create(docker_image: str, install: str) -> Iterator[Create]:
     docker_provider(docker_image).cleanup(install)
 
 
-@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR, E2B])
+@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR, E2B, DAYTONA])
 def live(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveSandbox]:
     """Return a sandbox of each provider that runs commands; a module's tests share it."""
     owner = somebody()
     with ExitStack() as held:
-        if request.param == "e2b":
+        if request.param in HOSTED:
             held.enter_context(hosted(request.param))
         provider, manifest = _provider(request, tmp_path_factory.mktemp("local"))
         yield provider.create(manifest, owner=owner)
@@ -68,8 +70,8 @@ def _provider(request: pytest.FixtureRequest, folder: Path) -> tuple[SandboxProv
     if request.param == "local":
         fields = {"working_dir": str(folder), "network_policy": {"default": "allow"}}
         return open_provider("local", {}), Manifest.parse(fields)
-    if request.param == "e2b":
-        return open_provider("e2b", {}), Manifest()
+    if request.param in HOSTED:
+        return open_provider(request.param, {}), Manifest()
     image: str = request.getfixturevalue("docker_image")
     runtime = {"runtime": "runsc"} if request.param == "gvisor" else {}
     return docker_provider(image, **runtime), Manifest()

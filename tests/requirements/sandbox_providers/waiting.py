@@ -27,20 +27,6 @@ _EVERY_HOSTED = {
     "no credential is inside",
 }
 WAITING: dict[str, frozenset[str]] = {
-    "daytona": frozenset(
-        _EVERY_HOSTED
-        | {
-            "no network is asked of it",
-            "the network is on when the manifest says so",
-            "a sandbox that reaches the internet is destroyed and refused",
-            "an image without python is refused",
-            "the check can be switched off",
-            "commands run as root",
-            "ephemeral, deleted when its run ends",
-            "api_key in place of the environment",
-            "one stream: stdout holds everything",
-        }
-    ),
     "modal": frozenset(
         _EVERY_HOSTED
         | {
