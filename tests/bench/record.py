@@ -1,7 +1,7 @@
 """The page of a run, however long its record.
 
-The whole page over HTTP, of a record of 10,000 and of 100,000 steps: commands that were decided,
-started and ended. Beside it, the same of one with 100 steps; each lives on a server of its own.
+The whole page over HTTP, opened in the middle of a record of 10,000 and of 100,000 steps: commands
+that were decided, started and ended. Beside it, the same of one with 100 steps; each lives on a server of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def measure(scale: Scale) -> Iterator[Figure]:
 def _page(stack: ExitStack, steps: int) -> Measure:
     server = stack.enter_context(served())
     run = filled(server, f"print(fill.run_of({steps}))")
-    return page_of(stack, server, f"/runs/{run}")
+    # In the middle, where each page shows a full window of 100 steps.
+    return page_of(stack, server, f"/runs/{run}?at={steps // 2}")
 
 
 def filled(server: Server, code: str) -> str:
