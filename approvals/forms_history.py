@@ -9,6 +9,8 @@ from django import forms
 
 from approvals.models import Policy
 from approvals.over import Over
+from approvals.policy.decision import AuthorityRequest
+from approvals.questions import of_command, of_json
 from omniweb.accounts.models import AgentIdentity
 from omniweb.core.clock import now
 
@@ -99,3 +101,42 @@ def first_day() -> date:
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time.min, tzinfo=UTC)
+
+
+class ExplainForm(forms.Form):
+    """A question to a policy: a shell line, or a request as JSON."""
+
+    command = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=100_000,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "mono"}),
+        help_text="A shell line, as an agent would run it in a sandbox.",
+    )
+    request = forms.CharField(
+        label="Or a whole request",
+        required=False,
+        strip=False,
+        max_length=100_000,
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false", "class": "mono"}),
+        help_text="An authority request as JSON. It counts where there is no command.",
+    )
+    version = forms.TypedChoiceField(coerce=int, empty_value=None, required=False)
+
+    def __init__(self, *args: Any, policy: Policy, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        numbers = policy.versions.order_by("-number").values_list("number", flat=True)
+        named = [(str(one), f"Version {one}") for one in numbers]
+        self.fields["version"].choices = [("", "The active version"), *named]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a question that is none."""
+        said = self.cleaned_data
+        if not said.get("command", "").strip() and not said.get("request", "").strip():
+            self.add_error("command", "Type a command, or below it a whole request.")
+        return said
+
+    def question(self) -> AuthorityRequest:
+        """Return what is asked; raises InvalidInput."""
+        said = self.cleaned_data
+        return of_command(said["command"]) if said["command"].strip() else of_json(said["request"])

@@ -26,6 +26,8 @@ from omniweb.core.errors import NotFound
 from omniweb.core.ids import first_key
 from omniweb.core.models import RowQuerySet
 
+# Of a policy with more versions the newest so many are asked.
+MAX_ASKED = 500
 HITS_WITHIN = timedelta(days=7)
 RISK_ORDER = Case(
     When(risk="critical", then=Value(0)),
@@ -77,6 +79,12 @@ def version_of(actor: Actor, policy: str, number: int | None = None) -> PolicyVe
             f"{row} has no {'active version' if number is None else f'version {number}'}"
         )
     return version
+
+
+def versions_asked(policy: Policy) -> list[PolicyVersion]:
+    """Return the versions that are asked when a change is looked for, oldest first."""
+    rows = PolicyVersion.objects.filter(policy=policy).select_related("policy", "created_by")
+    return list(rows.order_by("-number")[:MAX_ASKED])[::-1]
 
 
 def simulations_visible(actor: Actor) -> RowQuerySet[Simulation]:

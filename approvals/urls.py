@@ -23,6 +23,7 @@ urlpatterns = [
         "policies/<str:ref>/<int:number>/activate", policies.activate_view, name="version_activate"
     ),
     path("policies/<str:ref>/try", history.try_view, name="policy_try"),
+    path("policies/<str:ref>/explain", history.explain_view, name="policy_explain"),
     path("simulations/<str:ref>", history.simulation_view, name="simulation"),
     path("simulations/<str:ref>/cancel", history.simulation_cancel_view, name="simulation_cancel"),
     path("decisions/<str:ref>", decisions.decision_view, name="decision"),

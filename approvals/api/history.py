@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from ninja import Query, Schema
 from pydantic import Field
 
-from approvals.models import Simulation, SimulationState
+from approvals.bisect import Answer, answers
+from approvals.models import Policy, Simulation, SimulationState
 from approvals.over import Over
-from approvals.selectors import policies_visible, simulations_visible, version_of
+from approvals.policy.decision import AuthorityRequest, Effect
+from approvals.policy.simulate import recorded_request
+from approvals.questions import question
+from approvals.selectors import (
+    decisions_visible,
+    policies_visible,
+    simulations_visible,
+    version_of,
+    versions_asked,
+)
 from approvals.services.simulations import simulation_cancel, simulation_start
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
 from omniweb.accounts.selectors import agents_visible
-from omniweb.core.errors import InvalidInput, Problem
+from omniweb.core.errors import Conflict, InvalidInput, Problem
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 
@@ -133,3 +144,69 @@ def simulation_cancel_view(request: Request, ref: str) -> SimulationOut:
     row = simulations_visible(request.actor).by_ref(ref)
     simulation_cancel(actor=request.actor, simulation=row)
     return SimulationOut.of(simulations_visible(request.actor).get(pk=row.pk))
+
+
+class BisectIn(Body):
+    """One question: a command, or a whole authority request."""
+
+    command: Text | list[Text] | None = Field(
+        None, description="A shell line, or the words of a command"
+    )
+    request: Json | None = None
+
+
+class AnswerOut(Schema):
+    """What one version of a policy says to a question."""
+
+    version: int
+    effect: Effect | None = Field(description="null where the document can no longer be read")
+    by: str = Field(description="The rule, or in brackets what decided instead of one")
+    reason: str
+    is_change: bool = Field(description="Whether the version before it said something else")
+
+    @classmethod
+    def of(cls, row: Answer) -> AnswerOut:
+        """Show an answer."""
+        return cls(
+            version=row.version.number,
+            effect=Effect(row.effect) if row.effect else None,
+            by=row.by,
+            reason=row.reason,
+            is_change=row.is_change,
+        )
+
+
+class Bisected(Schema):
+    """What every version of a policy says to one question, oldest first."""
+
+    policy: str
+    request: Json
+    answers: list[AnswerOut]
+
+
+@router.operation("POST", "/policies/{ref}/bisect", Bisected, people=Action.VIEW)
+def policy_bisect_view(request: Request, ref: str, body: BisectIn) -> Bisected:
+    """Ask all versions of a policy the same: which of them changed the answer."""
+    asked = question(body.command, body.request)
+    policy = policies_visible(request.actor).by_ref(ref)
+    return _bisected(policy, asked)
+
+
+@router.operation("GET", "/decisions/{ref}/versions", Bisected, people=Action.VIEW)
+def decision_versions_view(request: Request, ref: str) -> Bisected:
+    """Ask all versions of its policy what was asked in a decision.
+
+    A conflict where a secret was masked in it, so that it cannot be asked again.
+    """
+    decision = decisions_visible(request.actor).by_ref(ref)
+    asked = recorded_request(json.dumps(decision.authority_request))
+    if asked is None:
+        raise Conflict("A secret in it was masked when it was recorded; it cannot be asked again")
+    return _bisected(decision.version.policy, asked)
+
+
+def _bisected(policy: Policy, asked: AuthorityRequest) -> Bisected:
+    told = answers(versions_asked(policy), asked)
+    return Bisected(
+        policy=policy.ref, request=asked.to_dict(), answers=[AnswerOut.of(one) for one in told]
+    )

@@ -8,13 +8,12 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from approvals.models import Policy, PolicyVersion
-from approvals.policy.decision import AuthorityRequest, Target
+from approvals.questions import question
 from approvals.selectors import policies_visible, version_of, versions_visible
 from approvals.services.policies import policy_create, version_activate, version_create
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
-from omniweb.core.errors import InvalidInput, Problem
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 
@@ -183,31 +182,11 @@ class Explained(Schema):
 @router.operation("POST", "/policies/{ref}/explain", Explained, people=Action.VIEW)
 def policy_explain_view(request: Request, ref: str, body: ExplainIn) -> Explained:
     """Ask a policy one question; nothing happens and nothing is recorded."""
-    if (body.command is None) == (body.request is None):
-        problem = Problem(path="command", message="ask about a command or a request")
-        raise InvalidInput(problems=[problem])
+    asked = question(body.command, body.request)
     version = version_of(request.actor, ref, body.version)
-    asked = (
-        _command_request(body.command)
-        if body.command is not None
-        else AuthorityRequest.from_dict(body.request or {})
-    )
     return Explained(
         policy=version.policy.name,
         version=version.number,
         request=asked.to_dict(),
         decision=version.compiled().evaluate(asked).to_dict(),
-    )
-
-
-def _command_request(command: str | list[str]) -> AuthorityRequest:
-    argv = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
-    if not argv or not argv[-1].strip():
-        raise InvalidInput(problems=[Problem(path="command", message="the command is empty")])
-    return AuthorityRequest(
-        capability="process.exec",
-        target=Target(resource=argv[0]),
-        execution_surface="sandbox",
-        risk_level="high",
-        command=argv,
     )

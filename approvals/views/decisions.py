@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
+from approvals.bisect import answers
 from approvals.lens import command_lens
 from approvals.models import Decision
-from approvals.selectors import decisions_visible
+from approvals.policy.simulate import recorded_request
+from approvals.selectors import decisions_visible, versions_asked
 from approvals.services.decisions import command_text
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
@@ -27,8 +31,13 @@ def decision_view(request: Request, ref: str) -> HttpResponse:
     opened = Step.objects.filter(
         trajectory_id=decision.trajectory_id, kind=StepKind.RUN_OPENED
     ).first()
+    question = recorded_request(json.dumps(asked))
+    policy = decision.version.policy
     context = {
         "decision": decision,
+        "policy": policy,
+        "is_masked": question is None,
+        "answers": answers(versions_asked(policy), question)[::-1] if question else [],
         "lens": lens,
         "target": asked.get("target", {}),
         "told": told,

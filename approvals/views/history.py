@@ -1,16 +1,27 @@
-"""Looking back: a policy tried on what was decided before."""
+"""Looking back at what a policy decided, would have decided, and why."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from approvals.forms_history import TryForm, first_day
-from approvals.models import Policy, Simulation
-from approvals.selectors import policies_visible, simulations_visible, version_of
+from approvals.bisect import answers
+from approvals.forms_history import ExplainForm, TryForm, first_day
+from approvals.lens import command_lens
+from approvals.models import Policy, PolicyVersion, Simulation
+from approvals.policy.decision import AuthorityRequest
+from approvals.selectors import (
+    decisions_visible,
+    policies_visible,
+    simulations_visible,
+    version_of,
+    versions_asked,
+)
+from approvals.services.decisions import command_text
 from approvals.services.simulations import simulation_cancel, simulation_start
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
@@ -89,3 +100,46 @@ def simulation_cancel_view(request: Request, ref: str) -> HttpResponse:
     simulation = simulations_visible(request.actor).by_ref(ref)
     simulation_cancel(actor=request.actor, simulation=simulation)
     return HttpResponseRedirect(reverse("simulation", args=[simulation.ref]))
+
+
+@require_http_methods(["GET", "POST"])
+@door(Action.VIEW)
+def explain_view(request: Request, ref: str) -> HttpResponse:
+    """Ask a policy by hand; nothing happens and nothing is recorded."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    sent = request.POST if request.method == "POST" else None
+    form = ExplainForm(sent, policy=policy, initial=_asked_before(request))
+    context: dict[str, Any] = {"policy": policy, "form": form}
+    if request.method == "POST" and form.is_valid():
+        try:
+            asked = form.question()
+            version = version_of(request.actor, policy.ref, form.cleaned_data["version"])
+            context |= _explained(policy, version, asked)
+        except InvalidInput as error:
+            name = "command" if form.cleaned_data["command"].strip() else "request"
+            for problem in error.problems[:20]:
+                form.add_error(name, str(problem))
+    return page(request, "approvals/explain.html", context, status=422 if form.errors else 200)
+
+
+def _asked_before(request: Request) -> dict[str, Any]:
+    """Begin with what was asked in a decision (`?decision=dec_…`)."""
+    decision = request.GET.get("decision", "")
+    if not decision:
+        return {}
+    asked = decisions_visible(request.actor).by_ref(decision).authority_request
+    return {"request": json.dumps(asked, indent=2, ensure_ascii=False)}
+
+
+def _explained(policy: Policy, version: PolicyVersion, asked: AuthorityRequest) -> dict[str, Any]:
+    decision = version.compiled().evaluate(asked)
+    told, argv = decision.explanation.to_dict(), asked.command
+    return {
+        "version": version,
+        "asked": asked,
+        "decision": decision,
+        "told": told,
+        "lens": command_lens(argv, command_text(argv), told["parts"]) if argv else None,
+        "constraints": decision.constraints.to_dict(),
+        "answers": answers(versions_asked(policy), asked)[::-1],
+    }

@@ -70,6 +70,7 @@ SIGNED_IN = [
     Page("policy_diff", V, on="policy"),
     Page("policy_version", V, on="policy", path={"number": 1}),
     Page("version_activate", post=C, on="policy", path={"number": 1}),
+    Page("policy_explain", V, V, on="policy"),
     Page("policy_try", C, C, on="policy"),
     Page("simulation", V, on="simulation"),
     Page("simulation_cancel", post=C, on="simulation"),

@@ -26,6 +26,7 @@ BODIES: dict[str, Any] = {
     "profile_set": {"policy": "interactive-dev", "environment": "local"},
     "environment_update": {"is_enabled": True},
     "policy_check": {"source": "name: open\n"},
+    "policy_bisect": {"command": "ls"},
     "policy_explain": {"command": "ls"},
     "version_create": {"source": "name: open\nmode: permissive\nrules: {}\n"},
     "simulation_create": {"version": 1},
