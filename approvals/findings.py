@@ -22,9 +22,13 @@ LONGEST_TEXT = 300
 def findings(tally: Tally) -> dict[str, Any]:
     """Return the result of a replay; what became looser comes first."""
     order = {direction: at for at, direction in enumerate(ordered_directions())}
-    flips = [flip for direction in order for flip in tally.examples.get(direction, [])]
+    shown = {
+        flip.key: tally.repeats[direction, question]
+        for direction in order
+        for question, flip in tally.examples.get(direction, {}).items()
+    }
     firsts = sorted(tally.first_in_run.values(), key=lambda flip: (order[flip.direction], flip.key))
-    told = _told([*flips, *firsts])
+    told = _told([*_examples(tally), *firsts])
     by_rule = sorted(tally.by_rule.items(), key=lambda item: (order[item[0][0]], -item[1]))
     return {
         "seen": tally.seen,
@@ -44,8 +48,12 @@ def findings(tally: Tally) -> dict[str, Any]:
         "by_agent": _by_agent(tally, order),
         "first_in_run": [told[flip.key] for flip in firsts if flip.key in told],
         "runs_beyond": tally.runs_beyond,
-        "examples": [told[flip.key] for flip in flips if flip.key in told],
+        "examples": [told[key] | {"times": times} for key, times in shown.items() if key in told],
     }
+
+
+def _examples(tally: Tally) -> Iterable[Flip]:
+    return (flip for kept in tally.examples.values() for flip in kept.values())
 
 
 def _direction(direction: str) -> dict[str, Any]:
@@ -84,6 +92,7 @@ def _told(flips: Iterable[Flip]) -> dict[uuid.UUID, dict[str, Any]]:
             "asked": asked_text(row)[:LONGEST_TEXT],
             "was": flip.was,
             "now": flip.now,
+            "direction": flip.direction,
             "looser": is_looser(flip.direction),
             "was_by": flip.was_by,
             "now_by": flip.now_by,

@@ -201,7 +201,10 @@ class Tally:
     # The first flip of each run, in the order of the record.
     first_in_run: dict[Any, Flip] = field(default_factory=dict)
     runs_beyond: bool = False
-    examples: dict[str, list[Flip]] = field(default_factory=dict)
+    # Of each direction the first flip of a question, by the question.
+    examples: dict[str, dict[str, Flip]] = field(default_factory=dict)
+    # (direction, question) → how often it flipped, for those that have an example.
+    repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def flips(self) -> int:
@@ -216,9 +219,9 @@ class Tally:
             if verdict.effect is None:
                 self.unjudged += 1
             elif verdict.effect != recorded.effect:
-                self._count(_flip(recorded, verdict.effect, verdict.by))
+                self._count(_flip(recorded, verdict.effect, verdict.by), recorded.question)
 
-    def _count(self, flip: Flip) -> None:
+    def _count(self, flip: Flip, question: str) -> None:
         direction = flip.direction
         self.directions[direction] += 1
         rule, agent = (direction, flip.was_by, flip.now_by), (flip.agent, direction)
@@ -232,9 +235,10 @@ class Tally:
                 self.first_in_run[flip.run] = flip
             else:
                 self.runs_beyond = True
-        kept = self.examples.setdefault(direction, [])
-        if len(kept) < MAX_EXAMPLES:
-            kept.append(flip)
+        kept = self.examples.setdefault(direction, {})
+        if question in kept or len(kept) < MAX_EXAMPLES:
+            kept.setdefault(question, flip)
+            self.repeats[direction, question] += 1
 
 
 def _flip(recorded: Recorded, effect: Effect, by: str) -> Flip:

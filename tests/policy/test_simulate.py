@@ -125,12 +125,18 @@ def test_the_first_divergence_of_each_run_is_kept() -> None:
 
 
 def test_however_many_flip_the_examples_and_groups_have_their_limits() -> None:
-    rows = [recorded(rules=(f"rule_{number}",)) for number in range(MAX_GROUPS + 30)]
+    rows = [recorded(f"ls {n}", rules=(f"rule_{n}",)) for n in range(MAX_GROUPS + 30)]
     tally = tallied(replay(allow=[ALLOW_LS]), *rows)
     assert tally.flips == len(rows)
     assert len(tally.examples["deny>allow"]) == MAX_EXAMPLES
     assert len(tally.by_rule) == MAX_GROUPS
     assert tally.ungrouped == 30
+
+
+def test_the_same_question_is_one_example_and_counted() -> None:
+    tally = tallied(replay(allow=[ALLOW_LS]), recorded(), recorded("ls -l"), recorded())
+    first, second = tally.examples["deny>allow"]
+    assert tally.repeats == {("deny>allow", first): 2, ("deny>allow", second): 1}
 
 
 def test_a_question_asked_often_is_decided_once() -> None:
