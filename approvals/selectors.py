@@ -39,18 +39,23 @@ RISK_ORDER = Case(
 
 
 def policies_visible(actor: Actor) -> RowQuerySet[Policy]:
-    """The policies of an actor's team."""
-    policies = Policy.objects.filter(team=actor.team, archived_at__isnull=True)
+    """The policies of an actor's team, with those in the archive: records go on naming them."""
+    policies = Policy.objects.filter(team=actor.team)
     return policies.select_related("active_version").order_by("name")
 
 
-def policies_listed(actor: Actor) -> Iterable[Any]:
+def policies_kept(actor: Actor, *, archived: bool = False) -> RowQuerySet[Policy]:
+    """The policies to list and to choose from, or those in the archive."""
+    return policies_visible(actor).filter(archived_at__isnull=not archived)
+
+
+def policies_listed(actor: Actor, *, archived: bool = False) -> Iterable[Any]:
     """The policies with `agents` that run under them, what is `waiting`, and last week's `hits`."""
     lately = first_key(now() - HITS_WITHIN)
     hits = Decision.objects.filter(version__policy=OuterRef("pk"), pk__gte=lately)
     waiting = Request.objects.filter(version__policy=OuterRef("pk"), state=RequestState.OPEN)
     # `profiles` are the room's above: it says which agent runs under which policy.
-    return policies_visible(actor).annotate(
+    return policies_kept(actor, archived=archived).annotate(
         agents=Count("profiles"), hits=_count(hits), waiting=_count(waiting)
     )
 

@@ -17,6 +17,14 @@ urlpatterns = [
     path("policies/vocabulary", editing.vocabulary_view, name="policy_vocabulary"),
     path("policies/<str:ref>", policies.policy_view, name="policy"),
     path("policies/<str:ref>/new", editing.version_new_view, name="version_new"),
+    path("policies/<str:ref>/archive", policies.archive_view, name="policy_archive"),
+    path("policies/<str:ref>/restore", policies.restore_view, name="policy_restore"),
+    path(
+        "policies/<str:ref>/second-person",
+        policies.second_person_view,
+        name="policy_second_person",
+    ),
+    path("policies/<str:ref>/<int:number>/export", versions.export_view, name="version_export"),
     path("policies/<str:ref>/diff", versions.diff_view, name="policy_diff"),
     path("policies/<str:ref>/<int:number>", policies.policy_view, name="policy_version"),
     path(

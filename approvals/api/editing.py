@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ninja import Query, Schema
 from pydantic import Field
 
+from approvals.api.policies import PolicyOut
 from approvals.policy.check import Check, check_source
 from approvals.policy.diff import policy_changes
+from approvals.policy.exchange import Format, exported
 from approvals.policy.textdiff import text_diff
+from approvals.policy.vocabulary import vocabulary
 from approvals.rules import rule_rows
-from approvals.selectors import version_of, versions_compared
+from approvals.selectors import policies_visible, version_of, versions_compared
+from approvals.services.policies import policy_archive, policy_restore
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
@@ -165,3 +171,56 @@ def policy_diff_view(request: Request, ref: str, versions: Query[DiffQuery]) -> 
             "text": [line._asdict() for line in text_diff(before.source, after.source)],
         }
     )
+
+
+@router.operation("POST", "/policies/{ref}/archive", PolicyOut, people=Action.CONFIGURE)
+def policy_archive_view(request: Request, ref: str) -> PolicyOut:
+    """Take a policy out of the lists; refused while agents run under it."""
+    policy_archive(actor=request.actor, policy=policies_visible(request.actor).by_ref(ref))
+    return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
+
+
+@router.operation("POST", "/policies/{ref}/restore", PolicyOut, people=Action.CONFIGURE)
+def policy_restore_view(request: Request, ref: str) -> PolicyOut:
+    """Take a policy back out of the archive."""
+    policy_restore(actor=request.actor, policy=policies_visible(request.actor).by_ref(ref))
+    return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
+
+
+class Vocabulary(Schema):
+    """What a document may say: by key `about`, and `values` or further `keys`."""
+
+    keys: Json
+
+
+class ExportQuery(Schema):
+    """As what to take a version away."""
+
+    form: Format = Field("yaml", alias="as")
+    reader: Literal["omniweb", "omnicoreagent"] = Field(
+        "omniweb", alias="for", description="`omnicoreagent` leaves out what only OmniWeb reads"
+    )
+
+
+class ExportOut(Schema):
+    """A policy document as text."""
+
+    source: str
+
+
+@router.operation(
+    "GET", "/policies/{ref}/versions/{int:number}/export", ExportOut, people=Action.VIEW
+)
+def version_export_view(
+    request: Request, ref: str, number: int, wanted: Query[ExportQuery]
+) -> ExportOut:
+    """Take a version away as YAML or JSON, perhaps in the peer's format."""
+    document = version_of(request.actor, ref, number).policy_document()
+    is_peer = wanted.reader == "omnicoreagent"
+    return ExportOut(source=exported(document, wanted.form, for_peer=is_peer))
+
+
+@router.operation("GET", "/policies/vocabulary", Vocabulary, people=Action.VIEW)
+def policy_vocabulary_view(request: Request) -> Vocabulary:
+    """Get the keys a document may have, what each is for, and the values it takes."""
+    return Vocabulary(keys=dict(vocabulary()))

@@ -9,8 +9,13 @@ from pydantic import Field
 
 from approvals.models import Policy, PolicyVersion
 from approvals.questions import question
-from approvals.selectors import policies_visible, version_of, versions_visible
-from approvals.services.policies import policy_create, version_activate, version_create
+from approvals.selectors import policies_kept, policies_visible, version_of, versions_visible
+from approvals.services.policies import (
+    policy_create,
+    policy_second_person,
+    version_activate,
+    version_create,
+)
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
@@ -27,6 +32,8 @@ class PolicyOut(Schema):
     name: str
     is_builtin: bool
     active_version: int | None
+    needs_second_person: bool = Field(description="No author activates a version of their own")
+    archived_at: datetime | None
     created_at: datetime
 
     @classmethod
@@ -38,6 +45,8 @@ class PolicyOut(Schema):
             name=row.name,
             is_builtin=row.is_builtin,
             active_version=active.number if active else None,
+            needs_second_person=row.needs_second_person,
+            archived_at=row.archived_at,
             created_at=row.created_at,
         )
 
@@ -97,10 +106,16 @@ class ActivateIn(Body):
     note: Text = Field("", max_length=500)
 
 
+class PoliciesQuery(PageQuery):
+    """Which policies to list."""
+
+    archived: bool = Field(False, description="Those in the archive instead")
+
+
 @router.operation("GET", "/policies", Listing[PolicyOut], people=Action.VIEW)
-def policies_list_view(request: Request, page: Query[PageQuery]) -> Listing[PolicyOut]:
+def policies_list_view(request: Request, page: Query[PoliciesQuery]) -> Listing[PolicyOut]:
     """List the policies of the team."""
-    rows = policies_visible(request.actor)
+    rows = policies_kept(request.actor, archived=page.archived)
     return listing(paginate(rows, page.cursor, page.limit), PolicyOut.of)
 
 
@@ -113,6 +128,24 @@ def policy_create_view(request: Request, body: PolicyIn) -> PolicyOut:
 @router.operation("GET", "/policies/{ref}", PolicyOut, people=Action.VIEW)
 def policy_view(request: Request, ref: str) -> PolicyOut:
     """Get a policy."""
+    return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
+
+
+class PolicyChange(Body):
+    """What to change of a policy; its documents change by new versions."""
+
+    needs_second_person: bool
+
+
+@router.operation("PATCH", "/policies/{ref}", PolicyOut, people=Action.CONFIGURE)
+def policy_update_view(request: Request, ref: str, body: PolicyChange) -> PolicyOut:
+    """Say whether a version takes someone else than its author to become active.
+
+    Only an admin takes that back.
+    """
+    policy = policies_visible(request.actor).by_ref(ref)
+    needed = body.needs_second_person
+    policy_second_person(actor=request.actor, policy=policy, is_needed=needed)
     return PolicyOut.of(policies_visible(request.actor).by_ref(ref))
 
 

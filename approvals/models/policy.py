@@ -27,6 +27,11 @@ class Policy(Row):
         "PolicyVersion", models.PROTECT, null=True, related_name="active_for"
     )
     archived_at = models.DateTimeField(null=True)
+    needs_second_person = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whoever wrote a version does not activate it",
+    )
 
     class Meta:
         verbose_name_plural = "policies"

@@ -12,7 +12,8 @@ from approvals.policy.profiles import PROFILES, profile_document
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.audit import audit_write
-from omniweb.core.errors import Conflict, InvalidInput, Overtaken, Problem
+from omniweb.core.clock import now
+from omniweb.core.errors import Conflict, InvalidInput, NotPermitted, Overtaken, Problem
 
 MAX_NAME = 100
 
@@ -37,7 +38,11 @@ def policy_create(
             audit_write(actor=actor, act="policy.create", subject=policy, name=name)
             version_create(actor=actor, policy=policy, source=source, note=note, activate=activate)
     except IntegrityError:
-        raise Conflict(f"There is already a policy named {name}") from None
+        is_archived = Policy.objects.filter(
+            team=actor.team, name=name, archived_at__isnull=False
+        ).exists()
+        where = " in the archive" if is_archived else ""
+        raise Conflict(f"There is already a policy named {name}{where}") from None
     return policy
 
 
@@ -53,16 +58,16 @@ def version_create(
     """Save a new version of a policy, and by default make it the active one.
 
     `base` is the newest version its author knew of. Raises InvalidInput for a bad document and,
-    when it is to become active, for kept tests that fail; Overtaken when there is a newer version
-    than `base`; Conflict for a built-in policy. Then nothing is saved.
+    when it is to become active, for kept tests that fail, and then NotPermitted where that takes a
+    second person; Overtaken when there is a newer version than `base`; Conflict for a policy that
+    is built in or archived. Then nothing is saved.
     """
     actor.require(Action.CONFIGURE)
-    if policy.is_builtin:
-        raise Conflict(f"{policy.name} is built in and read-only: duplicate it to edit")
+    _require_own(policy)
     document = parse_document(source)
     with transaction.atomic():
         # Excludes a second writer who would take the same number.
-        policy = Policy.objects.select_for_update().get(pk=policy.pk)
+        policy = _held(policy)
         last = policy.versions.aggregate(last=Max("number"))["last"] or 0
         if base is not None and base != last:
             raise Overtaken(
@@ -90,19 +95,94 @@ def version_activate(*, actor: Actor, version: PolicyVersion, note: str = "") ->
     """Make a version the one that new runs are opened under; running ones keep theirs.
 
     An older version is a way back. Raises InvalidInput, naming each fault and each kept test that
-    fails.
+    fails; NotPermitted for who wrote the version, where that takes a second person; Conflict for
+    an archived policy.
     """
     actor.require(Action.CONFIGURE)
     problems = activation_problems(version.source)
     if problems:
         told = "; ".join(map(str, problems))
         raise InvalidInput(f"This version cannot become active: {told}", problems=problems)
-    policy = version.policy
     with transaction.atomic():
-        Policy.objects.filter(pk=policy.pk).update(active_version=version)
-        policy.active_version = version
+        # Excludes whoever is archiving it, or changing who may activate.
+        policy = _held(version.policy)
+        _require_second_person(actor, policy, version)
+        policy.active_version = version.policy.active_version = version
+        policy.save(update_fields=["active_version"])
         audit_write(
             actor=actor, act="policy.activate", subject=policy, number=version.number, note=note
+        )
+
+
+def policy_archive(*, actor: Actor, policy: Policy) -> None:
+    """Take a policy out of the lists; what was decided under it stays.
+
+    Raises Conflict for a built-in policy, and, naming them, while agents run under it.
+    """
+    actor.require(Action.CONFIGURE)
+    _require_own(policy)
+    with transaction.atomic():
+        # Excludes whoever is putting an agent under it.
+        policy = Policy.objects.select_for_update().get(pk=policy.pk)
+        # The room above says which agent runs under which policy.
+        agents = list(policy.profiles.order_by("agent__name").values_list("agent__name", flat=True))
+        if agents:
+            named = ", ".join(agents)
+            raise Conflict(
+                f"{policy} is what {named} run{'s' if len(agents) == 1 else ''} under: "
+                "choose another policy there first",
+                agents=agents,
+            )
+        if Policy.objects.filter(pk=policy.pk, archived_at=None).update(archived_at=now()):
+            audit_write(actor=actor, act="policy.archive", subject=policy, name=policy.name)
+
+
+def policy_restore(*, actor: Actor, policy: Policy) -> None:
+    """Take a policy back out of the archive; does nothing for one that is not in it."""
+    actor.require(Action.CONFIGURE)
+    with transaction.atomic():
+        archived = Policy.objects.filter(pk=policy.pk, archived_at__isnull=False)
+        if archived.update(archived_at=None):
+            audit_write(actor=actor, act="policy.restore", subject=policy, name=policy.name)
+
+
+def policy_second_person(*, actor: Actor, policy: Policy, is_needed: bool) -> None:
+    """Say whether a version takes someone else than its author to become active.
+
+    Only an admin says no to it, or it would protect from nobody. Raises NotPermitted, and Conflict
+    for a built-in or archived policy.
+    """
+    actor.require(Action.CONFIGURE if is_needed else Action.ADMINISTER)
+    _require_own(policy)
+    with transaction.atomic():
+        policy = _held(policy)
+        if policy.needs_second_person is is_needed:
+            return
+        policy.needs_second_person = is_needed
+        policy.save(update_fields=["needs_second_person"])
+        audit_write(actor=actor, act="policy.second_person", subject=policy, is_needed=is_needed)
+
+
+def _require_own(policy: Policy) -> None:
+    if policy.is_builtin:
+        raise Conflict(f"{policy.name} is built in and read-only: duplicate it to edit")
+
+
+def _held(policy: Policy) -> Policy:
+    """Return a policy with its row locked until the transaction ends; Conflict for an archived one."""
+    held = Policy.objects.select_for_update().get(pk=policy.pk)
+    if held.archived_at is not None:
+        raise Conflict(f"{held} is in the archive: restore it first")
+    return held
+
+
+def _require_second_person(actor: Actor, policy: Policy, version: PolicyVersion) -> None:
+    if not policy.needs_second_person or actor.user is None:
+        return
+    if version.created_by_id == actor.user.pk:
+        raise NotPermitted(
+            f"Versions of {policy} take a second person: you wrote version {version.number}, so "
+            "someone else activates it. Save it as a draft for them."
         )
 
 

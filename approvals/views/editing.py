@@ -21,7 +21,7 @@ from approvals.services.policies import policy_create, version_create
 from approvals.views.drafts import text_to_edit
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
-from omniweb.core.errors import Conflict, InvalidInput, Overtaken
+from omniweb.core.errors import Conflict, InvalidInput, NotPermitted, Overtaken
 from omniweb.core.htmx import page
 
 STARTER = """\
@@ -57,7 +57,7 @@ def policy_new_view(request: Request) -> HttpResponse:
     """Write a new policy, perhaps starting from another one's text (`?from=pol_…`)."""
     origin = request.GET.get("from", "")
     parent = policies_visible(request.actor).by_ref(origin) if origin else None
-    form = PolicyForm(request.POST or None, request.FILES or None, initial=_start(parent))
+    form = PolicyForm(request.POST or None, request.FILES or None, initial=_start(request, parent))
 
     def save() -> PolicyVersion:
         policy = policy_create(actor=request.actor, **form.saved())
@@ -123,10 +123,12 @@ def vocabulary_view(request: Request) -> HttpResponse:
     return JsonResponse(dict(vocabulary()))
 
 
-def _start(parent: Policy | None) -> dict[str, str]:
-    if parent is None or parent.active_version is None:
+def _start(request: Request, parent: Policy | None) -> dict[str, str]:
+    if parent is None:
         return {"source": STARTER}
-    return {"source": parent.active_version.source, "name": f"{parent.name}-copy"}
+    newest = versions_visible(request.actor).filter(policy=parent).first()
+    origin = parent.active_version or newest
+    return {"source": origin.source if origin else STARTER, "name": f"{parent.name}-copy"}
 
 
 def _editing(
@@ -149,6 +151,8 @@ def _editing(
                 context |= _overtaken(request, form, context["policy"], error)
             except Conflict as error:
                 form.add_error("name" if "name" in form.fields else None, error.detail)
+            except NotPermitted as error:
+                form.add_error(None, error.detail)
     context |= {"check": checked(form.text()), "is_refused": status != 200, "is_edited": True}
     return page(request, "approvals/editor.html", context, status=status)
 

@@ -9,9 +9,21 @@ from django.views.decorators.http import require_GET, require_POST
 
 from approvals.checked import checked
 from approvals.forms import ActivateForm
+from approvals.models import PolicyVersion
 from approvals.rules import rule_counts
-from approvals.selectors import policies_listed, policies_visible, version_of, versions_visible
-from approvals.services.policies import version_activate
+from approvals.selectors import (
+    policies_kept,
+    policies_listed,
+    policies_visible,
+    version_of,
+    versions_visible,
+)
+from approvals.services.policies import (
+    policy_archive,
+    policy_restore,
+    policy_second_person,
+    version_activate,
+)
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.core.errors import InvalidInput, NotFound
@@ -21,13 +33,19 @@ from omniweb.core.htmx import page
 @require_GET
 @door(Action.VIEW)
 def policies_view(request: Request) -> HttpResponse:
-    """Every policy with its active version and how much it is used."""
+    """Every policy with its active version and how much it is used; `?show=archive` the others."""
+    is_archive = request.GET.get("show") == "archive"
     rows = []
-    for policy in policies_listed(request.actor):
+    for policy in policies_listed(request.actor, archived=is_archive):
         active = policy.active_version
         document = active.policy_document() if active else None
         rows.append((policy, document, rule_counts(document) if document else None))
-    return page(request, "approvals/policies.html", {"rows": rows})
+    context = {
+        "rows": rows,
+        "is_archive": is_archive,
+        "archived": policies_kept(request.actor, archived=True).count(),
+    }
+    return page(request, "approvals/policies.html", context)
 
 
 @require_GET
@@ -50,9 +68,18 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
         "counts": rule_counts(document),
         "versions": versions,
         "form": ActivateForm(),
-        "may_configure": request.actor.may(Action.CONFIGURE),
+        "may_configure": request.actor.may(Action.CONFIGURE) and policy.archived_at is None,
+        "may_restore": request.actor.may(Action.CONFIGURE) and policy.archived_at is not None,
+        "may_administer": request.actor.may(Action.ADMINISTER),
+        "needs_other": _needs_other(request, version),
     }
     return page(request, "approvals/policy.html", context)
+
+
+def _needs_other(request: Request, version: PolicyVersion) -> bool:
+    """Tell whether it takes someone else than the reader to activate a version."""
+    is_author = version.created_by is not None and version.created_by == request.actor.user
+    return version.policy.needs_second_person and is_author
 
 
 @require_POST
@@ -68,3 +95,35 @@ def activate_view(request: Request, ref: str, number: int) -> HttpResponse:
         request, f"Version {version.number} is active. Runs that are open keep theirs."
     )
     return HttpResponseRedirect(reverse("policy", args=[version.policy.ref]))
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def archive_view(request: Request, ref: str) -> HttpResponse:
+    """Take a policy out of the lists."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    policy_archive(actor=request.actor, policy=policy)
+    messages.success(request, f"{policy} is in the archive. What was decided under it stays.")
+    return HttpResponseRedirect(reverse("policies"))
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def restore_view(request: Request, ref: str) -> HttpResponse:
+    """Take a policy back out of the archive."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    policy_restore(actor=request.actor, policy=policy)
+    messages.success(request, f"{policy} can be chosen again.")
+    return HttpResponseRedirect(reverse("policy", args=[policy.ref]))
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def second_person_view(request: Request, ref: str) -> HttpResponse:
+    """Say whether a version takes someone else than its author to become active."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    is_needed = request.POST.get("needed", "yes") == "yes"
+    policy_second_person(actor=request.actor, policy=policy, is_needed=is_needed)
+    words = "takes someone else than its author" if is_needed else "may be done by its author"
+    messages.success(request, f"Activating a version of {policy} {words}.")
+    return HttpResponseRedirect(reverse("policy", args=[policy.ref]))

@@ -8,7 +8,7 @@ from typing import Any
 from ninja import Query, Schema
 from pydantic import Field
 
-from approvals.selectors import policies_visible
+from approvals.selectors import policies_kept
 from omniweb.accounts.http import Request
 from omniweb.accounts.models import AgentIdentity
 from omniweb.accounts.operations import Operations
@@ -84,7 +84,7 @@ def _named(rows: Any, path: str, text: str) -> Any:
 
 def _profile(actor: Actor, body: ProfileIn) -> dict[str, Any]:
     return {
-        "policy": _named(policies_visible(actor), "policy", body.policy),
+        "policy": _named(policies_kept(actor), "policy", body.policy),
         "environment": _named(environments_visible(actor), "environment", body.environment),
     }
 

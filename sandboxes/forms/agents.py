@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 
 from approvals.models import Policy
-from approvals.selectors import policies_visible
+from approvals.selectors import policies_kept
 from omniweb.accounts.models import User
 from omniweb.accounts.permissions import Actor
 from omniweb.accounts.selectors import members
@@ -44,7 +44,7 @@ class ProfileForm(forms.Form):
 
     def __init__(self, actor: Actor, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.offer("policy", policies_visible(actor))
+        self.offer("policy", policies_kept(actor))
         self.offer("environment", environments_visible(actor))
 
     def offer(self, name: str, rows: Any) -> None:
@@ -71,7 +71,7 @@ class AgentForm(ProfileForm):
         self.offer("owner", people.order_by("email"))
         if actor.user:
             self.initial.setdefault("owner", actor.user)
-        policy = policies_visible(actor).filter(name=DEFAULT_POLICY).first()
+        policy = policies_kept(actor).filter(name=DEFAULT_POLICY).first()
         self.initial.setdefault("policy", policy)
         environment = environments_visible(actor).filter(is_enabled=True).first()
         self.initial.setdefault("environment", environment)

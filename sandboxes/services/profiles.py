@@ -9,6 +9,7 @@ from omniweb.accounts.models import AgentIdentity, User
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.accounts.services import agent_create
 from omniweb.core.audit import audit_write
+from omniweb.core.errors import Conflict
 from sandboxes.models import Environment, Profile
 
 
@@ -25,9 +26,16 @@ def agent_register(
 def profile_set(
     *, actor: Actor, agent: AgentIdentity, policy: Policy, environment: Environment
 ) -> Profile:
-    """Choose policy and environment for the runs an agent opens from now on."""
+    """Choose policy and environment for the runs an agent opens from now on.
+
+    Raises Conflict for a policy that is archived.
+    """
     actor.require(Action.CONFIGURE)
     with transaction.atomic():
+        # Excludes whoever is archiving it.
+        policy = Policy.objects.select_for_update().get(pk=policy.pk)
+        if policy.archived_at is not None:
+            raise Conflict(f"The policy {policy} is archived: choose another, or restore it")
         profile, _ = Profile.objects.update_or_create(
             agent=agent, defaults={"policy": policy, "environment": environment}
         )

@@ -124,3 +124,47 @@ def test_versions_are_compared(operator: Caller, policy: Policy) -> None:
     assert {"kind": "del", "before": 3, "after": None, "text": "mode: permissive"} in answer["text"]
     assert operator("GET", f"/policies/{policy.ref}/diff").json() == answer
     assert operator("GET", f"/policies/{policy.ref}/diff?to=9").status_code == 404
+
+
+def test_a_policy_is_archived_and_restored(operator: Caller, policy: Policy) -> None:
+    archived = operator("POST", f"/policies/{policy.ref}/archive").json()
+    assert archived["archived_at"] is not None
+
+    def names(query: str = "") -> set[str]:
+        items = operator("GET", f"/policies?limit=200{query}").json()["items"]
+        return {item["name"] for item in items}
+
+    assert "ours" not in names()
+    assert names("&archived=true") == {"ours"}
+    refused = operator("POST", f"/policies/{policy.ref}/versions", source=OPEN_POLICY)
+    assert refused.status_code == 409
+    assert operator("POST", f"/policies/{policy.ref}/restore").json()["archived_at"] is None
+    assert "ours" in names()
+
+
+def test_no_author_activates_where_it_takes_a_second_person(
+    people: People, operator: Caller, policy: Policy
+) -> None:
+    path = f"/policies/{policy.ref}"
+    assert operator("PATCH", path, needs_second_person=True).json()["needs_second_person"] is True
+    assert operator("POST", f"{path}/versions", source=OPEN_POLICY).status_code == 403
+    operator("POST", f"{path}/versions", source=OPEN_POLICY, activate=False)
+    assert operator("POST", f"{path}/versions/2/activate").status_code == 403
+    admin = Caller(people.admin)
+    assert admin("POST", f"{path}/versions/2/activate").json()["active_version"] == 2
+    assert operator("PATCH", path, needs_second_person=False).status_code == 403
+    assert admin("PATCH", path, needs_second_person=False).status_code == 200
+
+
+def test_a_version_is_taken_away_and_brought_back(operator: Caller, policy: Policy) -> None:
+    path = f"/policies/{policy.ref}/versions/1/export"
+    source = operator("GET", f"{path}?as=json&for=omnicoreagent").json()["source"]
+    assert json.loads(source)["name"] == "open"
+    copy = operator("POST", "/policies", source=source)
+    assert (copy.status_code, copy.json()["name"]) == (201, "open")
+    assert operator("GET", f"{path}?as=xml").status_code == 422
+
+
+def test_what_a_document_may_say_can_be_asked(people: People) -> None:
+    keys = Caller(people.viewer)("GET", "/policies/vocabulary").json()["keys"]
+    assert keys["mode"]["values"] == ["permissive", "interactive", "strict"]

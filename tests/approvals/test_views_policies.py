@@ -299,3 +299,74 @@ def test_whoever_was_overtaken_sees_what_was_changed(people: People, policy: Pol
     # A page that was tampered with is told as much as can be.
     answer = browser_for(people.operator).post(path, {"source": OPEN_POLICY, "base": "77"})
     assert answer.status_code == 409
+
+
+def test_a_policy_is_archived_found_in_the_archive_and_restored(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    assert client.post(f"/policies/{policy.ref}/archive").headers["Location"] == "/policies"
+    html = text(client.get("/policies"))
+    assert f"/policies/{policy.ref}" not in html
+    assert "1 in the archive" in html
+    assert policy.ref in text(client.get("/policies", {"show": "archive"}))
+    html = text(client.get(f"/policies/{policy.ref}"))
+    assert "Archived" in html
+    assert "New version" not in html
+    assert client.post(f"/policies/{policy.ref}/new", {"source": OPEN_POLICY}).status_code == 422
+    client.post(f"/policies/{policy.ref}/restore")
+    assert policy.ref in text(client.get("/policies"))
+    assert "The archive is empty" in text(client.get("/policies", {"show": "archive"}))
+
+
+def test_a_policy_in_use_is_not_archived_and_says_by_whom(people: People, run: Run) -> None:
+    policy = policy_for(people.team, "open")
+    answer = browser_for(people.operator).post(f"/policies/{policy.ref}/archive")
+    assert answer.status_code == 409
+    assert "fix-bot" in text(answer)
+
+
+def test_an_archived_policy_is_not_offered_for_agents(people: People, policy: Policy) -> None:
+    client = browser_for(people.operator)
+    assert f'<option value="{policy.pk}"' in text(client.get("/agents/new"))
+    client.post(f"/policies/{policy.ref}/archive")
+    assert f'<option value="{policy.pk}"' not in text(client.get("/agents/new"))
+
+
+def test_where_it_takes_a_second_person_an_author_only_saves_drafts(
+    people: People, policy: Policy
+) -> None:
+    author, other = browser_for(people.operator), browser_for(people.admin)
+    author.post(f"/policies/{policy.ref}/second-person", {"needed": "yes"})
+    path = f"/policies/{policy.ref}/new"
+    assert "Save and activate" not in text(author.get(path))
+    refused = author.post(path, {"source": OPEN_POLICY, "act": "activate"})
+    assert "someone else activates it" in text(refused)
+    author.post(path, {"source": OPEN_POLICY, "act": "draft"})
+    assert "You wrote this version" in text(author.get(f"/policies/{policy.ref}/3"))
+    assert author.post(f"/policies/{policy.ref}/3/activate").status_code == 403
+    assert "You wrote this version" not in text(other.get(f"/policies/{policy.ref}/3"))
+    assert other.post(f"/policies/{policy.ref}/3/activate").status_code == 302
+    assert author.post(f"/policies/{policy.ref}/second-person", {"needed": "no"}).status_code == 403
+    other.post(f"/policies/{policy.ref}/second-person", {"needed": "no"})
+    assert "Save and activate" in text(author.get(path))
+
+
+def test_a_version_is_taken_away_as_a_file(people: People, policy: Policy) -> None:
+    client = browser_for(people.viewer)
+    answer = client.get(f"/policies/{policy.ref}/2/export", {"as": "json"})
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="open-2.json"'
+    assert answer.json()["mode"] == "strict"
+    answer = client.get(f"/policies/{policy.ref}/2/export", {"for": "omnicoreagent"})
+    assert answer.headers["Content-Type"] == "application/yaml; charset=utf-8"
+    assert "mode: strict" in answer.content.decode()
+    assert client.get(f"/policies/{policy.ref}/2/export", {"as": "xml"}).status_code == 404
+
+
+def test_a_copy_starts_from_a_draft_where_nothing_is_active(people: People) -> None:
+    client = browser_for(people.operator)
+    source = OPEN_POLICY.replace("deny_rm", "deny_mine")
+    client.post("/policies/new", {"name": "drafted", "source": source, "act": "draft"})
+    draft = policy_for(people.team, "drafted")
+    assert "only a draft" in text(client.get("/policies"))
+    assert "deny_mine" in text(client.get("/policies/new", {"from": draft.ref}))

@@ -25,6 +25,7 @@ PARTS = {"number": "1", "stream": "stdout", "digest": "0" * 64}
 BODIES: dict[str, Any] = {
     "profile_set": {"policy": "interactive-dev", "environment": "local"},
     "environment_update": {"is_enabled": True},
+    "policy_update": {"needs_second_person": True},
     "policy_check": {"source": "name: open\n"},
     "policy_bisect": {"command": "ls"},
     "policy_explain": {"command": "ls"},
