@@ -40,7 +40,8 @@ exit "$code"
 
 # $1: a file to be stdin, removed once it is open, or nothing; $2: a new folder for pipes; the rest:
 # the command. Its output comes as lines of Base64 after a colon, and a dot at the end of each
-# stream, for logs that keep text by lines. What it leaves running is not waited for.
+# stream, for logs that keep text by lines. What it leaves running is not waited for, and does not
+# end with the session that is removed after it.
 _SPELT = """
 input=$1 pipes=$2
 shift 2
@@ -55,7 +56,11 @@ spell() {
 }
 spell < "$pipes/out" 3>&- & out=$!
 spell < "$pipes/err" >&3 3>&- & err=$!
-( exec 3>&-; rm -rf -- "$pipes"; exec "$@" ) > "$pipes/out" 2> "$pipes/err"
+(
+  exec 3>&-; rm -rf -- "$pipes"
+  command -v setsid > /dev/null && exec setsid "$@"
+  exec "$@"
+) > "$pipes/out" 2> "$pipes/err"
 code=$?
 trap : USR1
 ( sleep 0.5; kill -USR1 $$ ) < /dev/null > /dev/null 3>&- & late=$!

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from sandboxes.providers.conformance import Bench, Check, Outcome
 from sandboxes.providers.registry import open_provider, provider_spec
 from tests.factories import FREE_POLICY
 from tests.providers import unique
-from tests.providers.conftest import docker_provider
+from tests.providers.conftest import HOSTED, docker_provider
+from tests.providers.hosted import hosted
 from tests.providers.running import run, sh, somebody
 from tests.server import Server
 
@@ -29,6 +31,8 @@ PLACES: dict[str, tuple[str, list[pytest.MarkDecorator]]] = {
     "docker": ("docker", [pytest.mark.docker]),
     "gvisor": ("docker", [pytest.mark.docker, pytest.mark.gvisor]),
     "http": ("http", [pytest.mark.docker]),
+    "e2b": ("e2b", [pytest.mark.standin]),
+    "daytona": ("daytona", [pytest.mark.standin]),
 }
 
 
@@ -45,9 +49,11 @@ def bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
     """A bench of each provider; a module's tests share its sandbox."""
-    provider, manifest = _place(request, str(tmp_path_factory.mktemp("local")))
-    with Bench(provider, manifest, somebody()) as made:
-        yield made
+    with ExitStack() as held:
+        if request.param in HOSTED:
+            held.enter_context(hosted(request.param))
+        provider, manifest = _place(request, str(tmp_path_factory.mktemp("local")))
+        yield held.enter_context(Bench(provider, manifest, somebody()))
 
 
 def _place(request: pytest.FixtureRequest, folder: str) -> tuple[SandboxProvider, Manifest]:
@@ -56,6 +62,8 @@ def _place(request: pytest.FixtureRequest, folder: str) -> tuple[SandboxProvider
         return open_provider("local", {}), Manifest.parse(fields)
     if request.param == "http":
         return _our_own_service(request.getfixturevalue("server")), Manifest()
+    if request.param in HOSTED:
+        return open_provider(request.param, {}), Manifest()
     image: str = request.getfixturevalue("docker_image")
     runtime = {"runtime": "runsc"} if request.param == "gvisor" else {}
     return docker_provider(image, **runtime), Manifest()
