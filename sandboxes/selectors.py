@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
@@ -64,6 +65,11 @@ def executions_visible(actor: Actor) -> RowQuerySet[Execution]:
 def executions_listed(actor: Actor) -> QuerySet[Execution]:
     """The executions of a list: without their output."""
     return executions_visible(actor).defer("stdout__data", "stderr__data", "stdin")
+
+
+def execution_state(key: UUID) -> str:
+    """Return where a command stands, for those who wait for it and may see it."""
+    return Execution.objects.values_list("state", flat=True).get(pk=key)
 
 
 def output_bytes(execution: Execution, stream: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from django.http import HttpResponse
@@ -17,9 +18,16 @@ from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Bytes, Listing, PageQuery, Text, listing
 from omniweb.core.waiting import preferred_wait, wait_until
 from sandboxes.models import Execution, ExecutionState
+from sandboxes.models.execution import SETTLED
 from sandboxes.providers.base import Command
 from sandboxes.secrecy import redactor_for
-from sandboxes.selectors import executions_listed, executions_visible, output_bytes, runs_visible
+from sandboxes.selectors import (
+    execution_state,
+    executions_listed,
+    executions_visible,
+    output_bytes,
+    runs_visible,
+)
 from sandboxes.services.executions import execution_ask, execution_cancel
 from trajectories.api import RAW, raw
 
@@ -168,14 +176,14 @@ def executions_list_view(request: Request, page: Query[ExecutionFilter]) -> List
 )
 async def execution_view(request: Request, ref: str) -> ExecutionDetail:
     """Get a command with its output so far, perhaps once it is settled."""
-    actor = request.actor
-    execution = await in_thread(_execution, actor, ref)
-    row = await wait_until(
-        ("execution", execution.pk),
-        lambda: _execution(actor, ref),
-        lambda seen: seen.is_settled,
-        preferred_wait(request),
-    )
+    actor, seconds = request.actor, preferred_wait(request)
+    row = await in_thread(_execution, actor, ref)
+    if seconds and not row.is_settled:
+        # The state alone is looked at meanwhile: all that an execution shows takes ten tables.
+        await wait_until(
+            ("execution", row.pk), partial(execution_state, row.pk), SETTLED.__contains__, seconds
+        )
+        row = await in_thread(_execution, actor, ref)
     return await in_thread(ExecutionDetail.seen, row)
 
 

@@ -21,7 +21,7 @@ from sandboxes.models.execution import SETTLED
 from sandboxes.protocol import words
 from sandboxes.protocol.schemas import ExecOut
 from sandboxes.providers.base import EXIT_CANNOT_RUN, EXIT_KILLED, Command
-from sandboxes.selectors import executions_visible, output_bytes, runs_visible
+from sandboxes.selectors import execution_state, executions_visible, output_bytes, runs_visible
 from sandboxes.services.executions import (
     DEFAULT_TIME_LIMIT_SECONDS,
     execution_ask,
@@ -78,7 +78,7 @@ async def _settled(execution: Execution, patience: float) -> None:
         if now() >= extend_at:
             extend_at = now() + EXTEND_EVERY
             execution_wait_extend(execution=execution, until=now() + WAITER)
-        return Execution.objects.values_list("state", flat=True).get(pk=execution.pk)
+        return execution_state(execution.pk)
 
     await wait_until(("execution", execution.pk), look, SETTLED.__contains__, patience)
 
