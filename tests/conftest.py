@@ -12,7 +12,13 @@ from pytest_django import DjangoDbBlocker
 
 import tests.environment  # noqa: F401 - settings are read once: what needs models is a plugin below
 
-pytest_plugins = ["tests.machine", "tests.network", "tests.people", "tests.server"]
+pytest_plugins = [
+    "tests.machine",
+    "tests.network",
+    "tests.people",
+    "tests.server",
+    "tests.providers.walls",
+]
 
 
 @pytest.hookimpl(optionalhook=True)

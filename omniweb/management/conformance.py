@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -45,11 +45,11 @@ def subject(provider: str, environment: str = "", *, stand_in: bool = False) -> 
     if not spec.supports_execution or spec.is_test:
         raise CommandError(f"{spec.label} runs no commands, so there is nothing to check")
     options, fields = _stored(spec, environment) if environment else _default(spec)
-    if stand_in:
-        options = {**options, **_stand_in(spec)}
-    if missing := [option.name for option in spec.options if option.required]:
-        _insist(spec, options, missing)
-    with tempfile.TemporaryDirectory(prefix="omniweb-doctor-") as folder:
+    with ExitStack() as opened:
+        if stand_in:
+            options = {**options, **opened.enter_context(_stand_in(spec))}
+        _insist(spec, options)
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="omniweb-doctor-"))
         if spec.execution_surface == "host" and not environment:
             fields = {**fields, "working_dir": folder}
         yield Subject(provider=open_provider(provider, options), manifest=Manifest.parse(fields))
@@ -60,7 +60,8 @@ def owner() -> Owner:
     return Owner(install=installation_id(), run=ref(DOCTOR, uuid7()), sandbox=ref(DOCTOR, uuid7()))
 
 
-def _insist(spec: ProviderSpec, options: Mapping[str, Any], names: list[str]) -> None:
+def _insist(spec: ProviderSpec, options: Mapping[str, Any]) -> None:
+    names = [option.name for option in spec.options if option.required]
     if any(not options.get(name) for name in names):
         raise CommandError(
             f"{spec.name} cannot do without {', '.join(names)}: name an environment that has it "
@@ -89,8 +90,9 @@ def _default(spec: ProviderSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, {} if keeps else {"network_policy": {"default": "allow"}}
 
 
-def _stand_in(spec: ProviderSpec) -> dict[str, Any]:
-    """Start a provider's stand-in on this machine and return the options that lead to it."""
+@contextmanager
+def _stand_in(spec: ProviderSpec) -> Iterator[dict[str, Any]]:
+    """Start a provider's stand-in on this machine and give the options that lead to it."""
     name = f"{STAND_INS}.{spec.name}"
     try:
         vendor = import_module(name).start()
@@ -101,6 +103,8 @@ def _stand_in(spec: ProviderSpec) -> dict[str, Any]:
             f"There is no stand-in for {spec.name}: only hosted providers have one, and only in a "
             "checkout of OmniWeb's source"
         ) from None
-    os.environ.update(vendor.variables)
-    options: dict[str, Any] = vendor.options
-    return options
+    os.environ.update({**vendor.variables, **getattr(vendor, "addresses", {})})
+    try:
+        yield vendor.options
+    finally:
+        vendor.stop()

@@ -30,7 +30,6 @@ from sandboxes.providers.daytona_sdk import REQUEST_SECONDS, TRANSFER_SECONDS, D
 from sandboxes.providers.limits import GIB, MAX_FILE_BYTES, MAX_PATH_BYTES
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output
-from sandboxes.providers.reach import check_isolation
 from sandboxes.providers.remote import Known, again, within
 from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
@@ -72,8 +71,6 @@ class DaytonaProvider(SandboxProvider):
         sandbox = self.attach({"sandbox": made.id}, manifest)
         try:
             sandbox.prepare()
-            if self.options["verify_network_isolation"]:
-                check_isolation(self.spec.name, sandbox, manifest.network_policy)
         except BaseException:
             with suppress(OmniWebError):
                 sandbox.terminate()

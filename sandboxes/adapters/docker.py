@@ -31,7 +31,7 @@ from sandboxes.manifest import (
     cpu_count,
     memory_bytes,
 )
-from sandboxes.providers import guest
+from sandboxes.providers import guest, isolation
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider, Stream
 from sandboxes.providers.engine import (
     ContainerProcess,
@@ -64,7 +64,9 @@ class DockerProvider(SandboxProvider):
         try:
             with engine_errors():
                 client().start(container)
-            sandbox.chore(guest.ready(manifest.working_dir), about=manifest.working_dir)
+            tables = sandbox.chore(guest.ready(manifest.working_dir), about=manifest.working_dir)
+            if isolation.is_required(manifest.network_policy):
+                sandbox.isolation = _isolated(tables)
         except BaseException as error:
             with suppress(OmniWebError):
                 sandbox.terminate()
@@ -234,6 +236,18 @@ class DockerSandbox(ShellSandbox):
             client().commit(copy, repository="omniweb-snapshot", tag=self._name)
         finally:
             client().remove_container(copy, force=True, v=True)
+
+
+def _isolated(tables: bytes) -> isolation.Evidence:
+    """Return what a container's own tables prove; raises SandboxUnsupported where they show a way out."""
+    evidence = isolation.read_routes(tables)
+    if evidence.verdict is isolation.Verdict.REACHED:
+        raise SandboxUnsupported(
+            "The docker sandbox was created with no network access, but it has a route by "
+            f"{evidence.reason}: the Docker Engine or its runtime does not keep network_mode none",
+            evidence=evidence.to_dict(),
+        )
+    return evidence
 
 
 def _keep_stdout(files: IO[bytes], stream: Stream, data: bytes) -> None:

@@ -27,7 +27,6 @@ from sandboxes.providers import e2b_sdk, guest
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.e2b_sdk import REQUEST_SECONDS, E2bProcess
 from sandboxes.providers.pump import Output
-from sandboxes.providers.reach import check_isolation
 from sandboxes.providers.remote import Known, again
 from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
@@ -59,8 +58,6 @@ class E2bProvider(SandboxProvider):
         sandbox = self.attach({"sandbox": made.sandbox_id}, manifest)
         try:
             sandbox.prepare()
-            if self.options["verify_network_isolation"]:
-                check_isolation(self.spec.name, sandbox, manifest.network_policy)
         except BaseException:
             with suppress(OmniWebError):
                 sandbox.terminate()

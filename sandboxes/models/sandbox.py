@@ -45,6 +45,7 @@ class Sandbox(Row):
     run = models.ForeignKey(Run, models.CASCADE, related_name="sandboxes")
     provider = models.CharField(max_length=64)
     handle = models.JSONField(default=dict, help_text="What finds it again at the provider")
+    isolation = models.JSONField(default=dict, help_text="What was seen from inside, before use")
     state = models.CharField(max_length=20, choices=SandboxState, default=SandboxState.INTENDED)
     reason = models.TextField(blank=True)
     lease_until = models.DateTimeField(null=True)

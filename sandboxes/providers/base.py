@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from omniweb.core.errors import InvalidInput, SandboxUnsupported
+from omniweb.core.errors import InvalidInput, OmniWebError, SandboxUnsupported
 from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkPolicy
+from sandboxes.providers import isolation
+from sandboxes.providers.isolation import Evidence, Verdict
 from sandboxes.providers.limits import (
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENTS_BYTES,
@@ -119,6 +122,8 @@ class LiveSandbox(ABC):
     """
 
     handle: Handle
+    # What is known of its isolation once it is made; None where its network is on.
+    isolation: Evidence | None = None
 
     @abstractmethod
     def execute(
@@ -191,11 +196,33 @@ class SandboxProvider(ABC):
     def create(self, manifest: Manifest, *, owner: Owner) -> LiveSandbox:
         """Create a sandbox and return it ready for commands; a failure leaves nothing behind.
 
-        Raises SandboxUnsupported (it cannot be what the manifest asks), ProviderMissing,
-        ProviderUnavailable and ProviderError.
+        Its `isolation` says what is known of it. Raises SandboxUnsupported (it cannot be what the
+        manifest asks, or reaches what it must not), ProviderMissing, ProviderUnavailable and
+        ProviderError.
         """
         capabilities.check_when_opened(self.spec.name, self.spec.enforces, manifest)
-        return self._create(manifest, owner)
+        live = self._create(manifest, owner)
+        if live.isolation is None and isolation.is_required(manifest.network_policy):
+            try:
+                live.isolation = self._proof(live, manifest.network_policy)
+            except BaseException:
+                with suppress(OmniWebError):
+                    live.terminate()
+                raise
+        return live
+
+    def _proof(self, live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
+        """Try from inside what a policy denies; raises SandboxUnsupported unless nothing answers."""
+        wanted = self.options.get(isolation.OPTION)
+        if wanted is None:
+            return Evidence(verdict=Verdict.PROMISED, reason=self.spec.network.checked_inside)
+        if not wanted:
+            return Evidence(verdict=Verdict.UNCHECKED, reason=f"{isolation.OPTION} is false")
+        evidence = isolation_of(live, policy)
+        if evidence.verdict is not Verdict.PROVEN:
+            refusal = isolation.refusal(self.spec.name, evidence)
+            raise SandboxUnsupported(refusal, evidence=evidence.to_dict())
+        return evidence
 
     @abstractmethod
     def _create(self, manifest: Manifest, owner: Owner) -> LiveSandbox:
@@ -231,6 +258,26 @@ class SandboxProvider(ABC):
 
         Raises ProviderUnavailable and ProviderMissing with what to do about it.
         """
+
+
+def isolation_of(live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
+    """Return what comes of trying, inside a sandbox, to reach what a policy denies."""
+    targets = isolation.targets_for(policy)
+    printed = bytearray()
+
+    def keep(stream: Stream, data: bytes) -> None:
+        if stream == "stdout":
+            printed.extend(data)
+
+    limit = isolation.TIME_LIMIT_SECONDS
+    command = Command(argv=isolation.argv(targets), time_limit_seconds=limit)
+    result = live.execute(command, on_output=keep, cancelled=lambda: False)
+    return isolation.read(
+        targets,
+        result.exit_code,
+        bytes(printed),
+        are_names_allowed=bool(policy.allowed_hosts),
+    )
 
 
 def _problems(command: Command) -> Sequence[str]:

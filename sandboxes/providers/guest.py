@@ -170,7 +170,11 @@ printf '%s\\0' "$@"
 """
 # Where a snapshot keeps the files of the working directory, which is mounted over in a sandbox.
 KEPT = "/.omniweb-files"
-_READY = f'cd -- "$0" && [ -w . ] && {{ [ ! -d {KEPT} ] || cp -a {KEPT}/. .; }}'
+# The tables are printed in passing: starting one more command would cost more than reading them.
+_READY = f"""
+cd -- "$0" && [ -w . ] && {{ [ ! -d {KEPT} ] || cp -a {KEPT}/. .; }} || exit
+cat /proc/net/dev /proc/net/route /proc/net/ipv6_route 2>/dev/null || :
+"""
 _KEEP = 'exec tar -C "$0" -cf - .'
 
 
@@ -223,7 +227,7 @@ def kill(mark: str, *, orphans: bool = True) -> list[str]:
 def ready(working_dir: str) -> list[str]:
     """Return the command that succeeds where commands can work in a directory.
 
-    Where the image is a snapshot, the directory has the files of that time afterwards.
+    It prints the kernel's tables of network devices and routes, for `isolation.read_routes`. Where the image is a snapshot, the directory has the files of that time afterwards.
     """
     return _script(_READY, working_dir)
 

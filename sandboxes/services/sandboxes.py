@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from sandboxes.live import live_sandbox, owner_of, provider_of
 from sandboxes.manifest import Manifest
 from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
-from sandboxes.providers.base import Handle
+from sandboxes.providers.base import LiveSandbox
 from sandboxes.secrecy import redactor_for
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
@@ -59,21 +60,26 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
         provider = provider_of(sandbox.run)
         live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
     except OmniWebError as error:
-        reason = error.detail
-        insist(lambda: sandbox_failed(sandbox=sandbox, reason=reason))
+        reason, seen = error.detail, error.extra.get("evidence") or {}
+        insist(lambda: sandbox_failed(sandbox=sandbox, reason=reason, evidence=seen))
         return
     except Exception as error:
         sandbox_failed(sandbox=sandbox, reason=f"{type(error).__name__} while it was made")
         raise
-    insist(lambda: _made(sandbox, live.handle))
+    insist(lambda: _made(sandbox, live))
 
 
-def _made(sandbox: Sandbox, handle: Handle) -> None:
+def _made(sandbox: Sandbox, live: LiveSandbox) -> None:
     """Record what the provider has created; its run may have ended meanwhile."""
+    evidence = live.isolation.to_dict() if live.isolation else {}
     with trajectory_held(sandbox.run.trajectory_id):
-        changes: dict[str, Any] = {"handle": dict(handle), "ready_at": now()}
+        changes: dict[str, Any] = {
+            "handle": dict(live.handle),
+            "isolation": evidence,
+            "ready_at": now(),
+        }
         if transition(sandbox, SandboxState.READY, source=["provisioning"], **changes):
-            _tell(sandbox, "")
+            _tell(sandbox, "", evidence)
             _ring_queued(sandbox.run)
         if Run.objects.get(pk=sandbox.run_id).is_over:
             enqueue("sandboxes.run_finish", run=sandbox.run.ref)
@@ -84,13 +90,20 @@ def _ring_queued(run: Run) -> None:
         enqueue("sandboxes.execution_run", execution=execution.ref)
 
 
-def sandbox_failed(*, sandbox: Sandbox, reason: str) -> None:
-    """Give up on a sandbox that could not be made; commands that waited for it fail with it."""
+def sandbox_failed(
+    *, sandbox: Sandbox, reason: str, evidence: Mapping[str, Any] | None = None
+) -> None:
+    """Give up on a sandbox that could not be made; commands that waited for it fail with it.
+
+    `evidence` is what was seen of its isolation, where that is why.
+    """
     reason = redactor_for(sandbox.run).text(reason)
+    seen = dict(evidence or {})
     with trajectory_held(sandbox.run.trajectory_id):
-        if not transition(sandbox, SandboxState.FAILED, reason=reason, ended_at=now()):
+        changes: dict[str, Any] = {"reason": reason, "isolation": seen, "ended_at": now()}
+        if not transition(sandbox, SandboxState.FAILED, **changes):
             return
-        _tell(sandbox, reason)
+        _tell(sandbox, reason, seen)
         for execution in sandbox.run.executions.filter(state=ExecutionState.QUEUED):
             transition(execution, ExecutionState.FAILED, reason=reason, ended_at=now())
             publish("execution", execution.id)
@@ -171,7 +184,7 @@ def sandbox_end(*, actor: Actor, sandbox: Sandbox) -> bool:
     return True
 
 
-def _tell(sandbox: Sandbox, reason: str) -> None:
+def _tell(sandbox: Sandbox, reason: str, evidence: Mapping[str, Any] | None = None) -> None:
     step_append(
         trajectory=sandbox.run.trajectory,
         kind=StepKind.SANDBOX_STATE,
@@ -182,6 +195,7 @@ def _tell(sandbox: Sandbox, reason: str) -> None:
             "handle": canonical_json(sandbox.handle).decode() if sandbox.handle else "",
             "state": sandbox.state,
             "reason": reason,
+            "evidence": dict(evidence or {}),
         },
     )
     publish("run", sandbox.run_id)

@@ -13,6 +13,7 @@ from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
 from sandboxes.models import Sandbox
 from sandboxes.models.sandbox import GONE
+from sandboxes.providers.isolation import Evidence
 from sandboxes.selectors import sandboxes_live, sandboxes_visible
 from sandboxes.services.sandboxes import sandbox_end
 from sandboxes.views.words import place_of
@@ -45,6 +46,7 @@ def sandbox_view(request: Request, ref: str) -> HttpResponse:
         "sandbox": sandbox,
         "run": sandbox.run,
         "place": place_of(sandbox.run),
+        "proof": Evidence.from_dict(sandbox.isolation),
         "is_gone": sandbox.state in GONE,
         "is_endable": sandbox.state in ENDABLE and request.actor.may(Action.RUN_END),
         "command_count": executions.count(),

@@ -9,6 +9,7 @@ from typing import Any
 
 from omniweb.core.errors import InvalidInput
 from sandboxes.models import Environment, Run
+from sandboxes.providers import isolation
 from sandboxes.providers.registry import provider_spec
 from sandboxes.providers.spec import ProviderSpec
 from trajectories.patterns import is_secret_name
@@ -21,7 +22,8 @@ HIDDEN = "(kept, not shown)"
 class Place:
     """A provider with its options and manifest as a page shows them.
 
-    `is_host` means that commands run on this machine, with nothing in between.
+    `is_host` means that commands run on this machine, with nothing in between; `is_unchecked` that
+    the network is to be off and an option has switched off trying that.
     """
 
     provider: str
@@ -32,6 +34,7 @@ class Place:
     network: str
     hosts: tuple[str, ...]
     is_online: bool
+    is_unchecked: bool
     working_dir: str
 
 
@@ -52,6 +55,7 @@ def place_of(at: Run | Environment) -> Place:
         network="network on" if is_open else "some hosts only" if allowed else "no network",
         hosts=allowed,
         is_online=is_open or bool(allowed),
+        is_unchecked=not is_open and options.get(isolation.OPTION) is False,
         working_dir=manifest.get("working_dir", "/workspace"),
     )
 

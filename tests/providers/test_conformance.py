@@ -17,6 +17,7 @@ from sandboxes.providers.base import (
     Command,
     CommandResult,
     Handle,
+    LiveSandbox,
     OnOutput,
     Owner,
 )
@@ -148,17 +149,17 @@ def test_a_check_that_does_not_exist_is_refused(tried: Tried) -> None:
 def test_what_was_made_is_told_and_ended_even_when_nobody_listens_to_the_end(
     tmp_path: Path,
 ) -> None:
-    handles: list[Handle] = []
+    made: list[LiveSandbox] = []
     fields = {"working_dir": str(tmp_path), "network_policy": {"default": "allow"}}
     results = conformance.run(
         Local(),
         Manifest.parse(fields),
         somebody(),
         ["leftovers_do_not_hold", "duration_is_told"],
-        on_created=handles.append,
+        on_created=made.append,
     )
     assert next(results).outcome == Outcome.OK
-    [handle] = handles
+    [handle] = [live.handle for live in made]
     assert marked(handle["mark"])
     results.close()
     assert not marked(handle["mark"])

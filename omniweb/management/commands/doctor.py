@@ -19,7 +19,7 @@ from omniweb.core.errors import OmniWebError
 from omniweb.management.conformance import owner, subject
 from sandboxes.models import Environment
 from sandboxes.providers import conformance
-from sandboxes.providers.conformance import CheckResult, Outcome
+from sandboxes.providers.conformance import NO_SANDBOX, CheckResult, Outcome
 from sandboxes.providers.registry import open_provider, provider_specs
 from sandboxes.providers.spec import ProviderSpec
 
@@ -106,6 +106,8 @@ class Command(BaseCommand):
             raise CommandError(f"{provider} does not keep the contract", returncode=1)
 
     def _print(self, result: CheckResult) -> None:
+        if result.reason == NO_SANDBOX:
+            return  # the check that failed for it says why, and the numbers below how many
         line = f"{result.outcome:<8} {result.duration_ms:>6} ms  {result.name}: {result.sentence}"
         self.stdout.write(line)
         if result.reason:

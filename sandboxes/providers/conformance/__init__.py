@@ -13,10 +13,10 @@ from omniweb.core.errors import InvalidInput
 from sandboxes.manifest import Manifest
 from sandboxes.providers.base import Owner, SandboxProvider
 from sandboxes.providers.conformance import commands, files, life, limits, output
-from sandboxes.providers.conformance.bench import Bench, OnCreated
+from sandboxes.providers.conformance.bench import NO_SANDBOX, Bench, OnCreated
 from sandboxes.providers.conformance.check import Check, CheckResult, Outcome
 
-__all__ = ["Bench", "Check", "CheckResult", "Outcome", "checks", "run"]
+__all__ = ["NO_SANDBOX", "Bench", "Check", "CheckResult", "Outcome", "checks", "run"]
 
 _TOPICS = (
     life.MAKING,

@@ -15,7 +15,6 @@ from sandboxes.manifest import Environment, Manifest
 from sandboxes.providers.base import (
     Command,
     CommandResult,
-    Handle,
     LiveSandbox,
     Owner,
     SandboxProvider,
@@ -28,7 +27,9 @@ LONG_SECONDS = 600
 # Every sandbox of the kit is given this variable by its manifest.
 VARIABLE, VALUE = "OMNIWEB_CONFORMANCE", "set by the manifest"
 
-OnCreated = Callable[[Handle], None]
+NO_SANDBOX = "there is no sandbox to check"
+
+OnCreated = Callable[[LiveSandbox], None]
 
 
 class Skip(Exception):
@@ -79,7 +80,7 @@ def run(
 class Bench:
     """One sandbox that most checks share, made when it is first wanted and again when it is lost.
 
-    A context manager: leaving it ends whatever was made. `on_created` is told each handle, so
+    A context manager: leaving it ends whatever was made. `on_created` is given each sandbox, so
     that somebody else can end the sandbox if this process dies.
     """
 
@@ -124,7 +125,7 @@ class Bench:
         with self._lock:
             if self._live is None:
                 if self._failure is not None:
-                    raise Skip("there is no sandbox to check")
+                    raise Skip(NO_SANDBOX)
                 # The next one made takes the next name.
                 self.label = self._label(self._count + 1)
                 try:
@@ -140,7 +141,7 @@ class Bench:
         sandbox: LiveSandbox = provider.create(changes.get("manifest", self.manifest), owner=owner)
         self._made.append(sandbox)
         if self._on_created:
-            self._on_created(sandbox.handle)
+            self._on_created(sandbox)
         return sandbox
 
     def _next_owner(self) -> Owner:

@@ -148,6 +148,8 @@ def raises(
         got = act()
     except kinds:
         return
+    except Skip:
+        raise
     except Exception as error:
         said = getattr(error, "detail", None) or str(error)
         raise Differs(

@@ -19,7 +19,8 @@ from omniweb.core.errors import (
 )
 from sandboxes.capabilities import Ability, Setting, settings_asked
 from sandboxes.manifest import Manifest, Resources
-from sandboxes.providers.base import LiveSandbox, Owned
+from sandboxes.providers import isolation
+from sandboxes.providers.base import LiveSandbox, Owned, isolation_of
 from sandboxes.providers.conformance import elsewhere
 from sandboxes.providers.conformance.bench import (
     LONG_SECONDS,
@@ -29,6 +30,7 @@ from sandboxes.providers.conformance.bench import (
     run,
 )
 from sandboxes.providers.conformance.check import Differs, Topic, raises, same
+from sandboxes.providers.isolation import Verdict
 
 MAKING = Topic("Making a sandbox")
 AGAIN = Topic("Finding it again")
@@ -117,6 +119,20 @@ def background_work_goes_on(bench: Bench) -> None:
     bench.sh(f"(sleep 1; echo worked > {name}) >/dev/null 2>&1 &")
     ran = bench.sh(f"until [ -s {name} ]; do sleep 0.1; done; cat {name}", time_limit_seconds=30)
     same("stdout", ran.text, "worked")
+
+
+@INSIDE.check("What its network policy denies does not answer from inside")
+def denied_network_is_silent(bench: Bench) -> None:
+    policy = bench.manifest.network_policy
+    if not isolation.is_required(policy):
+        raise Skip("its network is on")
+    if bench.provider.options.get(isolation.OPTION) is False:
+        raise Skip(f"the option {isolation.OPTION} is false: it is accepted unchecked")
+    evidence = isolation_of(bench.live, policy)
+    bench.live.isolation = evidence
+    seen = "; ".join(f"{line.target}: {line.outcome}, {line.detail}" for line in evidence.lines)
+    if evidence.verdict is not Verdict.PROVEN:
+        raise Differs(f"isolation: expected proven, got {evidence.verdict} ({seen})")
 
 
 @AGAIN.check("It is found again by its handle")
@@ -346,6 +362,7 @@ def _while_busy[Found](bench: Bench, act: Callable[[], Found]) -> Found:
 
 def _second(bench: Bench) -> LiveSandbox:
     """Return a sandbox beside the shared one; it is made once and ended by `_ended`."""
+    _ = bench.live  # where that cannot be made, neither can this
     if bench.second is None:
         bench.second = bench.another()
     return bench.second

@@ -193,13 +193,21 @@ def test_a_sandbox_that_connects_is_destroyed_and_refused(
 def test_an_image_without_python_is_refused_too(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """'The check needs python in the image; an image without it is refused too.'"""
+    """'The check needs python in the image; an image without it is refused too.'
+
+    Ours falls back to what else the image has and is refused like any other, where that reaches
+    something or cannot tell (tests/providers/test_isolation.py).
+    """
     at = Hosted(provider, monkeypatch)
-    at.vendor.has_python = at.vendor.reaches_internet = False
+    at.vendor.has_python, at.vendor.reaches_internet = False, True
     with pytest.raises(SandboxUnsupported) as refused:
         at.create()
-    assert "verify_network_isolation=false" in refused.value.detail
-    assert not at.vendor.living
+    assert refused.value.detail == reached(provider)
+    assert refused.value.extra["evidence"]["tool"] == "bash"
+    at.vendor.reaches_internet = False
+    isolation = at.create().isolation
+    assert isolation is not None
+    assert (isolation.verdict, isolation.tool) == ("proven", "bash")
 
 
 @hosted("the check can be switched off", "e2b", "daytona")
