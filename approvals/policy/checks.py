@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_RULES = 5_000
 MAX_EXAMPLES = 50
 MAX_TESTS = 500
+# Characters of commands; reading them takes a second or two.
+MAX_TESTED_TEXT = 100_000
 
 type Found = tuple[Path, str, str]
 
@@ -63,6 +65,11 @@ def _document(document: PolicyDocument) -> Iterator[Found]:
         yield from _rule(rule, effect, path)
     if len(document.tests) > MAX_TESTS:
         yield ("tests",), f"at most {MAX_TESTS} kept tests are run", "keep the telling ones"
+        return
+    size = sum(len(str(test.request.get("command", ""))) for test in document.tests)
+    if size > MAX_TESTED_TEXT:
+        message = f"the commands of the kept tests have {size} characters"
+        yield ("tests",), message, f"at most {MAX_TESTED_TEXT} are read; shorten them"
         return
     for at, test in enumerate(document.tests):
         yield from _kept_test(dict(test.request), ("tests", at, "request"))

@@ -33,10 +33,21 @@ def _without_ours(document: PolicyDocument) -> tuple[dict[str, Any], list[str]]:
     left_out = [f"{len(document.tests)} kept tests"] if value.pop("tests", None) else []
     for rules in value.get("rules", {}).values():
         for rule in rules:
-            for part, names in _OURS.items():
-                for name in names:
-                    if part in rule and rule[part].pop(name, None) is not None:
-                        left_out.append(f"{part}.{name} of {rule['rule_id']}")
-                if rule.get(part) == {}:
-                    del rule[part]
+            left_out += [f"{name} of {rule['rule_id']}" for name in _leave_out(rule)]
     return value, left_out
+
+
+def _leave_out(rule: dict[str, Any]) -> list[str]:
+    """Take our extensions out of a rule; return what they were."""
+    gone = [
+        f"{part}.{name}"
+        for part, names in _OURS.items()
+        for name in names
+        if rule.get(part, {}).pop(name, None) is not None
+    ]
+    if rule.get("constraints") == {}:
+        del rule["constraints"]
+    # Its examples may hold only by what was taken out, and the peer refuses one that does not.
+    if any(name.startswith("command.") for name in gone) and rule.pop("examples", None):
+        gone.append("examples")
+    return gone

@@ -229,7 +229,7 @@ def test_a_version_whose_tests_fail_can_be_saved_as_a_draft_only(
     saved = client.post(path, {"source": FAILING, "act": "draft"})
     assert saved.headers["Location"] == f"/policies/{policy.ref}/3"
     html = text(client.get(saved.headers["Location"]))
-    assert "It will be refused" in html
+    assert "It cannot be activated" in html
     assert "as a draft" in html
     answer = client.post(f"/policies/{policy.ref}/3/activate")
     assert answer.status_code == 422

@@ -23,6 +23,7 @@ rules:
       capability: process.exec
       command: {program: make, writes: ["build/*"], env: [CI]}
       constraints: {scopes: [run]}
+      examples: {match: ["make > build/log"]}
 tests:
   - {request: {capability: process.exec, command: [make]}, expect: allow}
 """
@@ -46,6 +47,7 @@ def test_the_peer_gets_nothing_that_only_this_product_reads(form: Format) -> Non
     assert ask.constraints.approvals is None
     assert allow.command is not None
     assert (allow.command.program, allow.command.writes) == (("make",), ())
+    assert allow.examples is None
     assert parse_document(exported(parse_document(OURS), form)).tests
 
 

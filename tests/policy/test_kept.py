@@ -66,6 +66,15 @@ def test_a_policy_carries_a_bounded_number_of_tests() -> None:
     assert problem.message == "at most 500 kept tests are run"
 
 
+def test_a_policy_carries_a_bounded_amount_of_commands() -> None:
+    long = (
+        f"  - {{request: {{capability: process.exec, command: [{'x' * 60_000}]}}, expect: ask}}\n"
+    )
+    assert not check_source(f"name: a\ntests:\n{long}").problems
+    (problem,) = check_source(f"name: a\ntests:\n{long * 2}").problems
+    assert "characters" in problem.message
+
+
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
