@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from approvals.models import PolicyVersion
 from approvals.policy.decision import AuthorityRequest
+from approvals.policy.document import PolicyDocument
 from approvals.policy.simulate import responsible
 from omniweb.core.errors import InvalidInput
 
@@ -44,6 +45,14 @@ def answers(versions: Iterable[PolicyVersion], request: AuthorityRequest) -> lis
             )
         )
     return told
+
+
+def readable(version: PolicyVersion) -> PolicyDocument | None:
+    """Return the document of a version, None where it can no longer be read."""
+    try:
+        return version.compiled().document
+    except InvalidInput:
+        return None
 
 
 def _asked(version: PolicyVersion, request: AuthorityRequest) -> tuple[str, str, str]:

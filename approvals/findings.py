@@ -25,7 +25,10 @@ def findings(tally: Tally) -> dict[str, Any]:
     shown = {
         flip.key: tally.repeats[direction, question]
         for direction in order
-        for question, flip in tally.examples.get(direction, {}).items()
+        for question, flip in sorted(
+            tally.examples.get(direction, {}).items(),
+            key=lambda item: -tally.repeats[direction, item[0]],
+        )
     }
     firsts = sorted(tally.first_in_run.values(), key=lambda flip: (order[flip.direction], flip.key))
     told = _told([*_examples(tally), *firsts])

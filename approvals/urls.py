@@ -32,6 +32,7 @@ urlpatterns = [
     ),
     path("policies/<str:ref>/try", history.try_view, name="policy_try"),
     path("policies/<str:ref>/explain", history.explain_view, name="policy_explain"),
+    path("policies/<str:ref>/rules/<path:rule_id>", history.rule_view, name="policy_rule"),
     path("simulations/<str:ref>", history.simulation_view, name="simulation"),
     path("simulations/<str:ref>/cancel", history.simulation_cancel_view, name="simulation_cancel"),
     path("decisions/<str:ref>", decisions.decision_view, name="decision"),

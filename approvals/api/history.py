@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 
 from ninja import Query, Schema
 from pydantic import Field
 
 from approvals.bisect import Answer, answers
+from approvals.hits import rule_history
 from approvals.models import Policy, Simulation, SimulationState
 from approvals.over import Over
 from approvals.policy.decision import AuthorityRequest, Effect
@@ -209,4 +210,43 @@ def _bisected(policy: Policy, asked: AuthorityRequest) -> Bisected:
     told = answers(versions_asked(policy), asked)
     return Bisected(
         policy=policy.ref, request=asked.to_dict(), answers=[AnswerOut.of(one) for one in told]
+    )
+
+
+class DayOut(Schema):
+    """How often a rule decided on one day, in UTC."""
+
+    day: date
+    hits: int
+
+
+class RuleOut(Schema):
+    """A rule of a policy, as the newest version with it has it, and what it decided."""
+
+    rule_id: str
+    effect: Effect
+    capability: str
+    reason: str
+    rule: Json
+    versions: list[int] = Field(description="The versions that have it, oldest first")
+    days: list[DayOut] = Field(description="The last thirty, oldest first")
+    last_hit: datetime | None
+    examples: list[str] = Field(description="The newest decisions it was part of")
+
+
+@router.operation("GET", "/policies/{ref}/rules/{path:rule_id}", RuleOut, people=Action.VIEW)
+def policy_rule_view(request: Request, ref: str, rule_id: str) -> RuleOut:
+    """Get a rule: what it says, how often it decided, and what lately."""
+    history = rule_history(policies_visible(request.actor).by_ref(ref), rule_id)
+    rule = history.rule
+    return RuleOut(
+        rule_id=rule.rule_id,
+        effect=Effect(history.effect),
+        capability=rule.capability,
+        reason=rule.reason or "",
+        rule=rule.model_dump(mode="json", exclude_defaults=True),
+        versions=[version.number for version in history.versions],
+        days=[DayOut(day=day, hits=count) for day, count in history.days],
+        last_hit=history.last_hit,
+        examples=[row.ref for row in history.examples],
     )

@@ -6,6 +6,7 @@ from approvals.models.decision import Decision
 from approvals.models.grant import Grant
 from approvals.models.policy import Policy, PolicyVersion
 from approvals.models.request import Request, RequestKind, RequestState, Scope
+from approvals.models.rule_hit import RuleHit
 from approvals.models.simulation import Simulation, SimulationState
 from approvals.models.vote import Verdict, Vote
 
@@ -17,6 +18,7 @@ __all__ = [
     "Request",
     "RequestKind",
     "RequestState",
+    "RuleHit",
     "Scope",
     "Simulation",
     "SimulationState",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
-from approvals.models import Decision, PolicyVersion
+from approvals.models import Decision, PolicyVersion, RuleHit
 from approvals.policy.decision import AuthorityRequest, Deny, Effect, PolicyDecision, ReasonCode
 from omniweb.accounts.models import AgentIdentity
 from omniweb.core.text import visible
@@ -78,6 +78,10 @@ def _record(asking: Asking, request: AuthorityRequest, decision: PolicyDecision)
         constraints=decision.constraints.to_dict(),
         authority_request=clean.value(request.to_dict()),
         explanation=clean.value(decision.explanation.to_dict()),
+    )
+    policy = asking.version.policy_id
+    RuleHit.objects.bulk_create(
+        RuleHit(policy_id=policy, decision=row, rule_id=rule_id) for rule_id in row.matched_rules
     )
     step_append(
         trajectory=asking.trajectory,

@@ -10,10 +10,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from approvals.bisect import answers
+from approvals.findings import asked_text
 from approvals.forms_history import ExplainForm, TryForm, first_day
+from approvals.hits import RuleHistory, numbers_in_words, rule_history
 from approvals.lens import command_lens
 from approvals.models import Policy, PolicyVersion, Simulation
 from approvals.policy.decision import AuthorityRequest
+from approvals.policy.document import PolicyDocument
+from approvals.rules import rule_rows
 from approvals.selectors import (
     decisions_visible,
     policies_visible,
@@ -29,6 +33,7 @@ from omniweb.core.errors import InvalidInput, TooMany
 from omniweb.core.htmx import page
 
 LATEST = 8
+TONES = {"allow": "good", "ask": "wait", "deny": "bad"}
 
 
 @require_http_methods(["GET", "POST"])
@@ -143,3 +148,26 @@ def _explained(policy: Policy, version: PolicyVersion, asked: AuthorityRequest) 
         "constraints": decision.constraints.to_dict(),
         "answers": answers(versions_asked(policy), asked)[::-1],
     }
+
+
+@require_GET
+@door(Action.VIEW)
+def rule_view(request: Request, ref: str, rule_id: str) -> HttpResponse:
+    """One rule: what it says, how often it decided, and what lately."""
+    policy = policies_visible(request.actor).by_ref(ref)
+    history = rule_history(policy, rule_id)
+    context = {
+        "policy": policy,
+        "history": history,
+        "row": next(row for row in rule_rows(_document(history)) if row.rule_id == rule_id),
+        "versions": numbers_in_words(history.versions),
+        "bars": [(f"{day:%d %b}", {TONES[history.effect]: count}) for day, count in history.days],
+        "examples": [(row, asked_text(row)) for row in history.examples],
+        "is_gone": history.newest.pk != policy.active_version_id
+        and policy.active_version not in history.versions,
+    }
+    return page(request, "approvals/rule.html", context)
+
+
+def _document(history: RuleHistory) -> PolicyDocument:
+    return history.newest.compiled().document

@@ -9,8 +9,9 @@ from django.views.decorators.http import require_GET, require_POST
 
 from approvals.checked import checked
 from approvals.forms import ActivateForm
+from approvals.hits import hits_lately
 from approvals.models import PolicyVersion
-from approvals.rules import rule_counts
+from approvals.rules import rule_counts, rule_rows
 from approvals.selectors import (
     policies_kept,
     policies_listed,
@@ -59,9 +60,11 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
     if version is None:
         raise NotFound(f"{policy} has no version {number or ''}")
     document = version.policy_document()
+    hits = hits_lately(policy)
     context = {
         "policy": policy,
         "version": version,
+        "rules": [(row, hits.get(row.rule_id, 0)) for row in rule_rows(document)],
         "document": document,
         "is_active": version.pk == policy.active_version_id,
         "check": checked(version.source),

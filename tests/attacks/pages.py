@@ -20,6 +20,7 @@ from sandboxes.models import Environment
 from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote, work
 from tests.people import People
 
+ASKS_ALL = 'name: plain\nrules: {ask: [{rule_id: ask_all, capability: "*"}]}\n'
 V, C, A = Action.VIEW, Action.CONFIGURE, Action.ADMINISTER
 
 
@@ -72,6 +73,7 @@ SIGNED_IN = [
     Page("policy_version", V, on="policy", path={"number": 1}),
     Page("version_activate", post=C, on="policy", path={"number": 1}),
     Page("policy_explain", V, V, on="policy"),
+    Page("policy_rule", V, on="policy", path={"rule_id": "ask_all"}),
     # From here on its author no longer activates it, and then it is archived for a moment.
     Page("policy_second_person", post=C, on="policy"),
     Page("policy_archive", post=C, on="policy"),
@@ -160,7 +162,7 @@ def owned_by(people: People) -> dict[str, Any]:
     vote(people.approver, request_of(granted), scope=Scope.RUN)
     waiting = ask(people.agent, run, "git push")
     token_create(actor=system(people.team), agent=people.agent.agent)
-    policy = policy_create(actor=people.operator, name="plain", source="name: plain\nrules: {}\n")
+    policy = policy_create(actor=people.operator, name="plain", source=ASKS_ALL)
     simulation = simulation_start(
         actor=people.operator, policy=policy, version=policy.versions.get(), over=Over()
     )

@@ -20,7 +20,7 @@ from tests.server import Server
 
 NOBODY_REF = ref("zzz", uuid7())
 # What the paths of operations are completed with, besides references.
-PARTS = {"number": "1", "stream": "stdout", "digest": "0" * 64}
+PARTS = {"number": "1", "rule_id": "ask_all", "stream": "stdout", "digest": "0" * 64}
 # Bodies that are right, so that only the reference is wrong.
 BODIES: dict[str, Any] = {
     "profile_set": {"policy": "interactive-dev", "environment": "local"},
