@@ -11,9 +11,6 @@ from approvals.policy.lint import Finding
 from approvals.rules import RuleRow, rule_rows
 from omniweb.core.errors import Problem
 
-# A page shows this many at once; the rest are counted.
-MAX_SHOWN = 100
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
@@ -45,14 +42,14 @@ class Checked:
         return [test for test in self.tests if not test.holds]
 
     @property
-    def shown(self) -> list[Mark]:
-        """The findings a page has room for."""
-        return self.findings[:MAX_SHOWN]
+    def warnings(self) -> list[Mark]:
+        """The findings that are worth a change."""
+        return [mark for mark in self.findings if mark.tone == "wait"]
 
     @property
-    def warnings(self) -> int:
-        """How many findings are more than notes."""
-        return sum(mark.tone == "wait" for mark in self.findings)
+    def notes(self) -> list[Mark]:
+        """The findings that are only worth knowing."""
+        return [mark for mark in self.findings if mark.tone == "plain"]
 
 
 def checked(text: str, check: Check | None = None) -> Checked:

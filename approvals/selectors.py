@@ -24,7 +24,7 @@ from omniweb.accounts.permissions import Actor
 from omniweb.core.clock import now
 from omniweb.core.errors import NotFound
 from omniweb.core.ids import first_key
-from omniweb.core.models import RowQuerySet
+from omniweb.core.models import AuditEntry, RowQuerySet
 
 # Of a policy with more versions the newest so many are asked.
 MAX_ASKED = 500
@@ -50,13 +50,20 @@ def policies_kept(actor: Actor, *, archived: bool = False) -> RowQuerySet[Policy
 
 
 def policies_listed(actor: Actor, *, archived: bool = False) -> Iterable[Any]:
-    """The policies with `agents` that run under them, what is `waiting`, and last week's `hits`."""
+    """The policies with `agents` that run under them, what is `waiting`, and last week's `hits`.
+
+    `newest` is the number of the last version that was saved.
+    """
+    newest = PolicyVersion.objects.filter(policy=OuterRef("pk")).values("number")[:1]
     lately = first_key(now() - HITS_WITHIN)
     hits = Decision.objects.filter(version__policy=OuterRef("pk"), pk__gte=lately)
     waiting = Request.objects.filter(version__policy=OuterRef("pk"), state=RequestState.OPEN)
     # `profiles` are the room's above: it says which agent runs under which policy.
     return policies_kept(actor, archived=archived).annotate(
-        agents=Count("profiles"), hits=_count(hits), waiting=_count(waiting)
+        agents=Count("profiles"),
+        hits=_count(hits),
+        waiting=_count(waiting),
+        newest=Subquery(newest),
     )
 
 
@@ -96,6 +103,13 @@ def simulations_visible(actor: Actor) -> RowQuerySet[Simulation]:
     """The simulations of an actor's team."""
     return Simulation.objects.filter(team=actor.team).select_related(
         "policy__active_version", "version", "created_by"
+    )
+
+
+def activations(policy: Policy) -> QuerySet[AuditEntry]:
+    """When versions of a policy became active, by whom and why, newest first."""
+    return AuditEntry.objects.filter(
+        team_id=policy.team_id, subject=policy.ref, act="policy.activate"
     )
 
 

@@ -13,6 +13,7 @@ from approvals.hits import hits_lately
 from approvals.models import PolicyVersion
 from approvals.rules import rule_counts, rule_rows
 from approvals.selectors import (
+    activations,
     policies_kept,
     policies_listed,
     policies_visible,
@@ -70,6 +71,8 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
         "check": checked(version.source),
         "counts": rule_counts(document),
         "versions": versions,
+        "newest": versions.first(),
+        "activations": activations(policy)[:5],
         "form": ActivateForm(),
         "may_configure": request.actor.may(Action.CONFIGURE) and policy.archived_at is None,
         "may_restore": request.actor.may(Action.CONFIGURE) and policy.archived_at is not None,

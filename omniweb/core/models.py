@@ -59,7 +59,10 @@ class AuditEntry(Row):
     class Meta:
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
-        indexes = [models.Index(fields=["team_id", "-id"])]
+        indexes = [
+            models.Index(fields=["team_id", "-id"]),
+            models.Index(fields=["subject", "-id"], name="audit_by_subject"),
+        ]
 
 
 class IdempotencyKey(Row):

@@ -46,16 +46,19 @@ def _context(request: Request) -> dict[str, Any]:
     entries = AuditEntry.objects.filter(team_id=request.actor.team_id)
     acts = entries.order_by("act").values_list("act", flat=True).distinct()
     who, act = request.GET.get("actor", "").strip(), request.GET.get("act", "")
+    subject = request.GET.get("subject", "").strip()
     if who:
         entries = entries.filter(actor__icontains=who)
     if act:
         entries = entries.filter(act=act)
+    if subject:
+        entries = entries.filter(subject=subject)
     found = paginate(entries, request.GET.get("cursor"))
     return {
         "entries": [(entry, _page_of(entry.subject), _details(entry)) for entry in found.items],
         "next_cursor": found.next_cursor,
         "acts": acts,
-        "chosen": {"actor": who, "act": act},
+        "chosen": {"actor": who, "act": act, "subject": subject},
         "may_verify": request.actor.may(Action.RECORD_AUDIT),
         "slice": None,
     }

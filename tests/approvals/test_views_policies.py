@@ -370,3 +370,27 @@ def test_a_copy_starts_from_a_draft_where_nothing_is_active(people: People) -> N
     draft = policy_for(people.team, "drafted")
     assert "only a draft" in text(client.get("/policies"))
     assert "deny_mine" in text(client.get("/policies/new", {"from": draft.ref}))
+
+
+def test_a_policy_says_when_and_why_its_versions_became_active(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    client.post(f"/policies/{policy.ref}/1/activate", {"note": "It was too strict"})
+    html = text(client.get(f"/policies/{policy.ref}"))
+    activated = html[html.index("<h2>Activated</h2>") :]
+    assert activated.index("Version 1") < activated.index("Version 2")
+    assert "operator@example.org" in activated
+    assert "It was too strict" in activated
+    assert f"/audit?subject={policy.ref}" in activated
+
+
+def test_a_draft_that_waits_is_seen_from_the_list_and_from_the_active_version(
+    people: People, policy: Policy
+) -> None:
+    client = browser_for(people.operator)
+    draft = {"source": OPEN_POLICY, "act": "draft", "note": "Looser"}
+    client.post(f"/policies/{policy.ref}/new", draft)
+    assert "3 saved since" in text(client.get("/policies"))
+    html = text(client.get(f"/policies/{policy.ref}"))
+    assert "Version 3 of operator@example.org is saved and not active: Looser" in html

@@ -42,6 +42,15 @@ def test_the_log_is_filtered_by_who_and_by_act(people: People) -> None:
     assert "No entry matches" in client.get("/audit?actor=nobody").text
 
 
+def test_the_log_tells_all_that_was_done_to_one_thing(people: People) -> None:
+    audit_write(actor=people.operator, act="run.end", subject="run_x", reason="done")
+    audit_write(actor=people.operator, act="run.end", subject="run_y", reason="done")
+    text = browser_for(people.viewer).get("/audit?subject=run_x").text
+    assert "run_x</td>" in text or ">run_x" in text
+    assert "run_y" not in text
+    assert 'name="subject" value="run_x"' in text
+
+
 def test_the_log_goes_on_by_cursor_without_repeating(people: People) -> None:
     for number in range(60):
         audit_write(actor=people.operator, act="run.end", subject=f"run_n{number:02}", n=number)
