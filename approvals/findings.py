@@ -31,7 +31,7 @@ def findings(tally: Tally) -> dict[str, Any]:
         )
     }
     firsts = sorted(tally.first_in_run.values(), key=lambda flip: (order[flip.direction], flip.key))
-    told = _told([*_examples(tally), *firsts])
+    found = told([*_examples(tally), *firsts])
     by_rule = sorted(tally.by_rule.items(), key=lambda item: (order[item[0][0]], -item[1]))
     return {
         "seen": tally.seen,
@@ -40,18 +40,18 @@ def findings(tally: Tally) -> dict[str, Any]:
         "looser": sum(tally.directions[one] for one in order if is_looser(one)),
         "ungrouped": tally.ungrouped,
         "directions": [
-            _direction(one) | {"count": tally.directions[one]}
+            direction_dict(one) | {"count": tally.directions[one]}
             for one in order
             if tally.directions[one]
         ],
         "by_rule": [
-            _direction(direction) | {"was_by": was, "now_by": now, "count": count}
+            direction_dict(direction) | {"was_by": was, "now_by": now, "count": count}
             for (direction, was, now), count in by_rule
         ],
         "by_agent": _by_agent(tally, order),
-        "first_in_run": [told[flip.key] for flip in firsts if flip.key in told],
+        "first_in_run": [found[flip.key] for flip in firsts if flip.key in found],
         "runs_beyond": tally.runs_beyond,
-        "examples": [told[key] | {"times": times} for key, times in shown.items() if key in told],
+        "examples": [found[key] | {"times": times} for key, times in shown.items() if key in found],
     }
 
 
@@ -59,7 +59,8 @@ def _examples(tally: Tally) -> Iterable[Flip]:
     return (flip for kept in tally.examples.values() for flip in kept.values())
 
 
-def _direction(direction: str) -> dict[str, Any]:
+def direction_dict(direction: str) -> dict[str, Any]:
+    """Return a direction of flips as JSON."""
     was, _, now = direction.partition(">")
     return {"was": was, "now": now, "looser": is_looser(direction)}
 
@@ -69,7 +70,7 @@ def _by_agent(tally: Tally, order: Iterable[str]) -> list[dict[str, Any]]:
     rows = []
     for key, agent in agents.items():
         counts = [
-            _direction(one) | {"count": tally.by_agent[key, one]}
+            direction_dict(one) | {"count": tally.by_agent[key, one]}
             for one in order
             if tally.by_agent[key, one]
         ]
@@ -81,7 +82,7 @@ def _by_agent(tally: Tally, order: Iterable[str]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["looser"], -row["count"], row["name"]))
 
 
-def _told(flips: Iterable[Flip]) -> dict[uuid.UUID, dict[str, Any]]:
+def told(flips: Iterable[Flip]) -> dict[uuid.UUID, dict[str, Any]]:
     """Return each flip in full: what was asked, by whom, and where in which run it stands."""
     wanted = {flip.key: flip for flip in flips}
     decisions = Decision.objects.select_related("agent").in_bulk(wanted)

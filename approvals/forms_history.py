@@ -11,6 +11,7 @@ from approvals.models import Policy
 from approvals.over import Over
 from approvals.policy.decision import AuthorityRequest
 from approvals.questions import of_command, of_json
+from approvals.services.shadows import MAX_HOURS
 from omniweb.accounts.models import AgentIdentity
 from omniweb.core.clock import now
 
@@ -140,3 +141,10 @@ class ExplainForm(forms.Form):
         """Return what is asked; raises InvalidInput."""
         said = self.cleaned_data
         return of_command(said["command"]) if said["command"].strip() else of_json(said["request"])
+
+
+class ShadowForm(forms.Form):
+    """Which version decides in the shadow, and for how long."""
+
+    version = forms.IntegerField(min_value=1, max_value=1_000_000)
+    hours = forms.IntegerField(min_value=1, max_value=MAX_HOURS)

@@ -17,6 +17,7 @@ from approvals.models import (
     Request,
     RequestKind,
     RequestState,
+    Shadow,
     Simulation,
 )
 from omniweb.accounts.models import Team
@@ -128,6 +129,13 @@ def versions_compared(
     if before is None:
         return versions.filter(number__lt=later.number).first() or later, later
     return version_of(actor, policy, before), later
+
+
+def shadows_visible(actor: Actor) -> RowQuerySet[Shadow]:
+    """The versions that decide, or did, in the shadow of an actor's team."""
+    return Shadow.objects.filter(team=actor.team).select_related(
+        "policy__active_version", "version", "created_by"
+    )
 
 
 def policy_for(team: Team, name: str) -> Policy:

@@ -7,6 +7,7 @@ from approvals.models.grant import Grant
 from approvals.models.policy import Policy, PolicyVersion
 from approvals.models.request import Request, RequestKind, RequestState, Scope
 from approvals.models.rule_hit import RuleHit
+from approvals.models.shadow import Shadow, ShadowDecision
 from approvals.models.simulation import Simulation, SimulationState
 from approvals.models.vote import Verdict, Vote
 
@@ -20,6 +21,8 @@ __all__ = [
     "RequestState",
     "RuleHit",
     "Scope",
+    "Shadow",
+    "ShadowDecision",
     "Simulation",
     "SimulationState",
     "Verdict",

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from django.db import transaction
 
 from approvals.models import Decision, PolicyVersion, RuleHit
 from approvals.policy.decision import AuthorityRequest, Deny, Effect, PolicyDecision, ReasonCode
+from approvals.services.shadows import shadow_decide
 from omniweb.accounts.models import AgentIdentity
+from omniweb.accounts.permissions import system
+from omniweb.core.audit import audit_write
 from omniweb.core.text import visible
 from trajectories.models import Trajectory
 from trajectories.redaction import Redactor, redactor
 from trajectories.services import step_append
 from trajectories.steps import StepKind
+
+logger = logging.getLogger(__name__)
+
+type Explained = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +48,44 @@ def authority_decide(*, asking: Asking, requests: Sequence[AuthorityRequest]) ->
 
     Call it in the transaction that acts on the answers.
     """
-    policy = asking.version.compiled()
     with transaction.atomic():
-        return [
-            _record(asking, request, _checked(policy.evaluate(request), asking))
-            for request in requests
-        ]
+        decisions = [_record(asking, request) for request in requests]
+        shadow_decide(
+            policy_id=asking.version.policy_id,
+            requests=requests,
+            decisions=decisions,
+            checked=partial(_checked, asking=asking),
+        )
+    return decisions
 
 
-def _checked(decision: PolicyDecision, asking: Asking) -> PolicyDecision:
+def _decided(asking: Asking, request: AuthorityRequest) -> tuple[PolicyDecision, Explained]:
+    """Return the answer and its explanation; whatever goes wrong on the way to them is a deny."""
+    try:
+        decision = _checked(asking.version.compiled().evaluate(request), asking=asking)
+        told = asking.clean.value(decision.explanation.to_dict())
+    except Exception as error:
+        logger.exception("%s could not decide", asking.version)
+        decision = Deny(
+            reason_code=ReasonCode.POLICY_ERROR,
+            reason=f"The policy could not be evaluated ({type(error).__name__}), so nothing is allowed.",
+        )
+        told = {}
+    return decision, told
+
+
+def _alert(asking: Asking, row: Decision) -> None:
+    """Let people find that a policy is broken: what it denies now it may have been meant to allow."""
+    audit_write(
+        actor=system(asking.agent.team),
+        act="policy.error",
+        subject=asking.version.policy,
+        number=asking.version.number,
+        decision=row.ref,
+    )
+
+
+def _checked(decision: PolicyDecision, *, asking: Asking) -> PolicyDecision:
     if (
         decision.effect is Effect.ALLOW
         and decision.constraints.sandbox_required
@@ -62,8 +101,9 @@ def _checked(decision: PolicyDecision, asking: Asking) -> PolicyDecision:
     return decision
 
 
-def _record(asking: Asking, request: AuthorityRequest, decision: PolicyDecision) -> Decision:
+def _record(asking: Asking, request: AuthorityRequest) -> Decision:
     clean = asking.clean
+    decision, told = _decided(asking, request)
     row = Decision.objects.create(
         team_id=asking.agent.team_id,
         agent=asking.agent,
@@ -77,8 +117,10 @@ def _record(asking: Asking, request: AuthorityRequest, decision: PolicyDecision)
         matched_rules=list(decision.matched_rules),
         constraints=decision.constraints.to_dict(),
         authority_request=clean.value(request.to_dict()),
-        explanation=clean.value(decision.explanation.to_dict()),
+        explanation=told,
     )
+    if decision.reason_code is ReasonCode.POLICY_ERROR:
+        _alert(asking, row)
     policy = asking.version.policy_id
     RuleHit.objects.bulk_create(
         RuleHit(policy_id=policy, decision=row, rule_id=rule_id) for rule_id in row.matched_rules

@@ -93,6 +93,7 @@ def simulation_view(request: Request, ref: str) -> HttpResponse:
         "simulation": simulation,
         "policy": simulation.policy,
         "result": simulation.result,
+        "origin": f"simulation={simulation.ref}",
         "may_configure": request.actor.may(Action.CONFIGURE),
     }
     return page(request, "approvals/simulation.html", context)

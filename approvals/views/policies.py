@@ -17,6 +17,7 @@ from approvals.selectors import (
     policies_kept,
     policies_listed,
     policies_visible,
+    shadows_visible,
     version_of,
     versions_visible,
 )
@@ -26,6 +27,7 @@ from approvals.services.policies import (
     policy_second_person,
     version_activate,
 )
+from approvals.shade import shadow_counts
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.core.errors import InvalidInput, NotFound
@@ -62,9 +64,13 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
         raise NotFound(f"{policy} has no version {number or ''}")
     document = version.policy_document()
     hits = hits_lately(policy)
+    shadow = shadows_visible(request.actor).filter(policy=policy, ended_at__isnull=True).first()
+    shadow = shadow if shadow and shadow.is_deciding else None
     context = {
         "policy": policy,
         "version": version,
+        "shadow": shadow,
+        "shadow_counts": shadow_counts(shadow) if shadow else {},
         "rules": [(row, hits.get(row.rule_id, 0)) for row in rule_rows(document)],
         "document": document,
         "is_active": version.pk == policy.active_version_id,

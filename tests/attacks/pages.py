@@ -10,7 +10,8 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from approvals.models import Decision, Grant, Scope
 from approvals.over import Over
-from approvals.services.policies import policy_create
+from approvals.services.policies import policy_create, version_create
+from approvals.services.shadows import shadow_start
 from approvals.services.simulations import simulation_start
 from omniweb.accounts.models import ApiToken
 from omniweb.accounts.permissions import Action, system
@@ -78,6 +79,9 @@ SIGNED_IN = [
     Page("policy_second_person", post=C, on="policy"),
     Page("policy_archive", post=C, on="policy"),
     Page("policy_restore", post=C, on="policy"),
+    Page("shadow_start", post=C, on="policy"),
+    Page("shadow", V, on="shadow"),
+    Page("shadow_end", post=C, on="shadow"),
     Page("policy_try", C, C, on="policy"),
     Page("simulation", V, on="simulation"),
     Page("simulation_cancel", post=C, on="simulation"),
@@ -164,7 +168,15 @@ def owned_by(people: People) -> dict[str, Any]:
     token_create(actor=system(people.team), agent=people.agent.agent)
     policy = policy_create(actor=people.operator, name="plain", source=ASKS_ALL)
     simulation = simulation_start(
-        actor=people.operator, policy=policy, version=policy.versions.get(), over=Over()
+        actor=people.operator, policy=policy, version=policy.versions.get(number=1), over=Over()
+    )
+    shadow = shadow_start(
+        actor=people.operator,
+        policy=policy,
+        version=version_create(
+            actor=people.operator, policy=policy, source=ASKS_ALL, activate=False
+        ),
+        hours=1,
     )
     assert done.stdout is not None
     assert people.agent.agent is not None
@@ -178,6 +190,7 @@ def owned_by(people: People) -> dict[str, Any]:
         "grant": Grant.objects.get().ref,
         "policy": policy.ref,
         "simulation": simulation.ref,
+        "shadow": shadow.ref,
         "environment": Environment.objects.get(team=people.team).ref,
         "agent": people.agent.agent.ref,
         "token": ApiToken.objects.get(agent=people.agent.agent).ref,

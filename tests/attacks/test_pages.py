@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import resolve
 
 from approvals.forms import ActivateForm, DecideForm, PolicyForm, VersionForm
-from approvals.forms_history import ExplainForm, TryForm
+from approvals.forms_history import ExplainForm, ShadowForm, TryForm
 from omniweb.accounts.permissions import ROLE_ACTIONS
 from omniweb.web.people import InviteForm
 from sandboxes.forms.agents import TokenForm
@@ -33,6 +33,7 @@ FORMS = (
     VersionForm,
     TryForm,
     ExplainForm,
+    ShadowForm,
     EnvironmentForm,
     InviteForm,
     TokenForm,

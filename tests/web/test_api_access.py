@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "policy_bisect": {"command": "ls"},
     "policy_explain": {"command": "ls"},
     "version_create": {"source": "name: open\nmode: permissive\nrules: {}\n"},
+    "shadow_create": {"version": 1},
     "simulation_create": {"version": 1},
     "vote_create": {"verdict": "approve", "review_token": "0", "scope": "once"},
     "run_end": {"outcome": "cancelled"},
@@ -109,6 +110,7 @@ def owned(server: Server) -> dict[str, str]:
         "grants": ref("gra", uuid7()),
         "sandboxes": ref("sbx", uuid7()),
         "simulations": ref("sim", uuid7()),
+        "shadows": ref("shd", uuid7()),
     }
 
 
