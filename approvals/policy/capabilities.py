@@ -95,6 +95,20 @@ RAISED: dict[str, frozenset[str]] = {
     "workspace.files.write": frozenset({"workspace"}),
 }
 
+# What else those requests say, by the parts a rule can ask about; a pattern on anything else
+# meets nothing. No request here tells data classes, a method or an MCP server.
+CARRIED: dict[str, frozenset[str]] = {
+    PROCESS_EXEC: frozenset({"resource"}),
+    "sandbox.image.use": frozenset({"resource"}),
+    "sandbox.filesystem.mount": frozenset({"path", "resource"}),
+    "sandbox.network.configure": frozenset({"host"}),
+    "sandbox.environment.set": frozenset(),
+    "sandbox.resources.set": frozenset(),
+    "secret.use": frozenset({"resource"}),
+    "workspace.files.read": frozenset({"path"}),
+    "workspace.files.write": frozenset({"path"}),
+}
+
 
 def is_reserved(pattern: str) -> bool:
     """Tell whether a name or pattern lies in a namespace kept for later."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from approvals.policy.capabilities import (
     CAPABILITIES,
+    CARRIED,
     PROCESS_EXEC,
     RAISED,
     is_reserved,
@@ -41,12 +42,13 @@ class Kind(StrEnum):
     TOO_BROAD = "too_broad"
     ALLOWS_AT_EXPIRY = "allows_at_expiry"
     NEVER_RAISED = "never_raised"
+    NEVER_CARRIED = "never_carried"
     MISSING_REASON = "missing_reason"
 
     @property
     def is_note(self) -> bool:
         """Whether it is worth knowing rather than worth changing."""
-        return self in (Kind.NEVER_RAISED, Kind.MISSING_REASON)
+        return self in (Kind.NEVER_RAISED, Kind.NEVER_CARRIED, Kind.MISSING_REASON)
 
     @property
     def words(self) -> str:
@@ -112,7 +114,11 @@ def _all(rules: list[Placed]) -> Iterator[tuple[Placed, Said]]:
         if useless:
             yield placed, useless
             continue
-        said = [*_raised(rule)] or [*_broad(effect, rule, refused), *_reason(effect, rule)]
+        said = (
+            [*_raised(rule)]
+            or [*_carried(effect, rule)]
+            or [*_broad(effect, rule, refused), *_reason(effect, rule)]
+        )
         for one in said:
             yield placed, one
 
@@ -261,6 +267,37 @@ def _raised(rule: Rule) -> Iterator[Said]:
         message = f"no agent here can ask for {rule.capability}, so this rule waits"
         hint = "remove it unless the document is also used elsewhere"
         yield ("capability",), Kind.NEVER_RAISED, message, hint
+
+
+def _carried(effect: Effect, rule: Rule) -> Iterator[Said]:
+    """Yield the parts a rule wants that no request it covers here comes with."""
+    covered = [name for name in matching_capabilities(rule.capability) if name in RAISED]
+    carried = frozenset[str]().union(*(CARRIED[name] for name in covered))
+    for path, name in _wanted(effect, rule):
+        if name not in carried:
+            word = name.replace("_", " ")
+            message = f"no request for {rule.capability} here says a {word}, so this rule waits"
+            hint = f"it says: {', '.join(sorted(carried))}" if carried else ""
+            yield path, Kind.NEVER_CARRIED, message, hint
+
+
+def _wanted(effect: Effect, rule: Rule) -> Iterator[tuple[Path, str]]:
+    """Yield the parts a request must come with for a rule to match, each with its place."""
+    target = rule.target.model_dump(exclude_none=True) if rule.target else {}
+    for name, pattern in target.items():
+        # What is missing counts as empty, which some patterns match.
+        if not compile_glob(pattern)(""):
+            yield ("target", name), name
+    given = rule.conditions
+    if given is None:
+        return
+    if given.data_classes and effect is not Effect.ALLOW:
+        yield ("conditions", "data_classes"), "data_class"
+    for name in ("method", "mcp_server"):
+        if getattr(given, name):
+            yield ("conditions", name), name
+    if given.host is not None and not compile_glob(given.host)(""):
+        yield ("conditions", "host"), "host"
 
 
 def _reason(effect: Effect, rule: Rule) -> Iterator[Said]:

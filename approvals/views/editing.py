@@ -30,11 +30,11 @@ name: our-rules
 mode: interactive
 rules:
   deny:
-    - rule_id: deny_credentials
-      capability: "*"
-      conditions:
-        data_classes: [credential]
-      reason: Credentials never leave.
+    - rule_id: deny_deleting
+      capability: process.exec
+      command:
+        program: [rm, shred]
+      reason: Nothing is deleted for good.
   ask:
     - rule_id: ask_publishing
       capability: process.exec

@@ -109,6 +109,12 @@ def test_a_document_that_is_refused_comes_back_whole_with_line_and_reason(people
     assert not Policy.objects.filter(name="ours").exists()
 
 
+def test_what_a_new_policy_starts_with_leaves_nothing_to_say(people: People) -> None:
+    html = text(browser_for(people.operator).get("/policies/new"))
+    assert "Can be activated" in html
+    assert "data-mark" not in html
+
+
 def test_a_name_that_is_taken_is_said_beside_the_name(people: People) -> None:
     sent = {"name": "interactive-dev", "source": OPEN_POLICY}
     answer = browser_for(people.operator).post("/policies/new", sent)

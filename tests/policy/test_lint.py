@@ -73,7 +73,7 @@ def test_what_only_might_be_shadowed_is_not_said(
     outer: dict[str, Any], inner: dict[str, Any]
 ) -> None:
     said = found(deny=[rule("outer", **outer)], allow=[rule("inner", **inner)])
-    assert said.get("inner") is None or said["inner"].kind is Kind.TOO_BROAD
+    assert "inner" not in said or said["inner"].kind in (Kind.TOO_BROAD, Kind.NEVER_CARRIED)
 
 
 def test_an_ask_within_a_deny_is_shadowed_but_not_a_deny_within_an_ask() -> None:
@@ -117,6 +117,31 @@ def test_a_capability_nobody_asks_for_here_is_noted(capability: str) -> None:
     said = found(deny=[rule("waits", capability)])["waits"]
     assert said.kind is Kind.NEVER_RAISED
     assert said.to_dict()["level"] == "note"
+
+
+@pytest.mark.parametrize(
+    ("capability", "parts"),
+    [
+        ("process.exec", {"target": {"path": "src/*"}}),
+        ("process.exec", {"conditions": {"data_classes": ["pii"]}}),
+        ("workspace.files.*", {"conditions": {"host": "a.example"}}),
+        ("sandbox.image.use", {"conditions": {"mcp_server": "files"}}),
+    ],
+)
+def test_what_no_request_here_says_is_noted(capability: str, parts: dict[str, Any]) -> None:
+    assert found(deny=[rule("waits", capability, **parts)])["waits"].kind is Kind.NEVER_CARRIED
+
+
+@pytest.mark.parametrize(
+    ("capability", "parts"),
+    [
+        ("sandbox.*", {"target": {"path": "src/*"}}),
+        ("sandbox.network.configure", {"conditions": {"host": "a.example"}}),
+        ("process.exec", {"target": {"path": "*"}}),
+    ],
+)
+def test_what_some_request_says_is_not(capability: str, parts: dict[str, Any]) -> None:
+    assert not found(deny=[rule("lives", capability, **parts)])
 
 
 def test_an_allow_of_everything_or_of_every_command_is_too_broad() -> None:

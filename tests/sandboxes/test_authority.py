@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from approvals.policy.capabilities import PROCESS_EXEC, RAISED
+from approvals.policy.capabilities import CARRIED, PROCESS_EXEC, RAISED
 from approvals.policy.decision import AuthorityRequest
 from omniweb.core.canonical import digest_bytes
 from sandboxes.authority import manifest_requests
@@ -119,12 +120,18 @@ def test_the_linter_knows_everything_that_is_asked_here_and_on_which_surfaces() 
         "resources": {"cpu": 1},
     }
     raised: dict[str, set[str]] = {}
+    carried: dict[str, set[str]] = {}
     for surface in ("sandbox", "host"):
         for one in manifest_requests(
             Manifest.parse(fields), provider="own", execution_surface=surface
         ):
             raised.setdefault(one.capability, set()).add(one.execution_surface or "")
+            target = asdict(one.target) if one.target else {}
+            said = {name for name, value in target.items() if value is not None}
+            carried.setdefault(one.capability, set()).update(said)
+            assert not any((one.data_classes, one.method, one.host, one.mcp_server))
     # Commands and files are asked about one at a time, in services/executions and services/files.
     raised |= {name: {"workspace"} for name, _ in CAPABILITIES.values()}
     raised[PROCESS_EXEC] = {"sandbox", "host"}
     assert raised == RAISED
+    assert carried.items() <= CARRIED.items()
