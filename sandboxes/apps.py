@@ -28,6 +28,7 @@ class SandboxesConfig(AppConfig):
         plugins.load(settings.SANDBOX_PROVIDERS)
         request_decided.connect(on_request_decided, dispatch_uid="sandboxes")
         topic_register("runs", _team)
+        topic_register("environments", _team)
         topic_register("sandboxes", _team)
         topic_register("run", _run)
 

@@ -5,20 +5,42 @@ from __future__ import annotations
 import json
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 
 from approvals.models import Decision
 from omniweb.accounts.models import Team
 from omniweb.accounts.permissions import Actor
 from omniweb.core.errors import InvalidInput, NotFound, Problem
 from omniweb.core.models import RowQuerySet
-from sandboxes.models import Environment, Execution, Profile, Run, RunState, Sandbox
+from sandboxes.models import (
+    Environment,
+    EnvironmentTest,
+    Execution,
+    Profile,
+    Run,
+    RunState,
+    Sandbox,
+)
 from sandboxes.models.sandbox import GONE
 
 
 def environments_visible(actor: Actor) -> RowQuerySet[Environment]:
     """The environments of an actor's team."""
     return Environment.objects.filter(team=actor.team).order_by("name")
+
+
+def environment_tests_visible(actor: Actor) -> RowQuerySet[EnvironmentTest]:
+    """The tests of the environments of an actor's team, the newest first."""
+    return EnvironmentTest.objects.filter(team=actor.team).select_related(
+        "environment", "started_by"
+    )
+
+
+def tests_last_by_provider(actor: Actor) -> dict[str, EnvironmentTest]:
+    """Return the newest test that has ended, for each provider that has one."""
+    ended = environment_tests_visible(actor).exclude(ended_at=None)
+    newest = ended.filter(provider=OuterRef("provider")).order_by("-id").values("id")[:1]
+    return {test.provider: test for test in ended.filter(id=Subquery(newest))}
 
 
 def profiles_visible(actor: Actor) -> RowQuerySet[Profile]:

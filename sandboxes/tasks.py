@@ -5,9 +5,9 @@ from __future__ import annotations
 from celery import shared_task
 
 from sandboxes import executor
-from sandboxes.models import Execution, Run, Sandbox
+from sandboxes.models import EnvironmentTest, Execution, Run, Sandbox
+from sandboxes.services import environment_tests, runs, sandboxes
 from sandboxes.services import reconcile as reconciling
-from sandboxes.services import runs, sandboxes
 
 RUN_ROWS = ("agent__owner", "agent__team", "trajectory", "environment", "team", "version__policy")
 
@@ -37,6 +37,19 @@ def sandbox_terminate(sandbox: str) -> None:
 def run_finish(run: str) -> None:
     """Close a finishing run once its commands have ended."""
     runs.run_finish(run=Run.objects.select_related(*RUN_ROWS).by_ref(run))
+
+
+@shared_task(name="sandboxes.environment_test_run")
+def environment_test_run(test: str) -> None:
+    """Run a queued test of an environment."""
+    rows = EnvironmentTest.objects.select_related("environment", "team")
+    environment_tests.environment_test_run(test=rows.by_ref(test))
+
+
+@shared_task(name="sandboxes.environment_test_sweep")
+def environment_test_sweep(test: str) -> None:
+    """End what a lost test has left."""
+    environment_tests.environment_test_sweep(test=EnvironmentTest.objects.by_ref(test))
 
 
 @shared_task(name="sandboxes.reconcile")

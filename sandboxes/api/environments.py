@@ -15,12 +15,24 @@ from omniweb.accounts.permissions import Action
 from omniweb.core.errors import OmniWebError
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
-from sandboxes.models import Environment, Sandbox, SandboxState
+from sandboxes.models import (
+    Environment,
+    EnvironmentTest,
+    EnvironmentTestState,
+    Sandbox,
+    SandboxState,
+)
+from sandboxes.providers import conformance
 from sandboxes.providers.registry import check_installed, provider_specs
 from sandboxes.providers.spec import ProviderSpec
 from sandboxes.secrecy import HIDDEN, hidden, revealed
-from sandboxes.selectors import environments_visible, sandboxes_visible
+from sandboxes.selectors import (
+    environment_tests_visible,
+    environments_visible,
+    sandboxes_visible,
+)
 from sandboxes.services import environments as services
+from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.sandboxes import sandbox_end
 
 router = Operations(tags=["Environments and sandboxes"])
@@ -122,6 +134,78 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
     if body.is_enabled is not None and body.is_enabled != row.is_enabled:
         services.environment_switch(actor=actor, environment=row, is_enabled=body.is_enabled)
     return EnvironmentOut.of(row)
+
+
+class CheckOut(Schema):
+    """One check of the conformance kit: `ok`, `failed` or `skipped`, and why."""
+
+    name: str
+    topic: str
+    sentence: str
+    outcome: str
+    reason: str
+    duration_ms: int
+
+
+class EnvironmentTestOut(Schema):
+    """A test of an environment, with the checks made so far."""
+
+    id: str
+    environment: str
+    state: EnvironmentTestState
+    reason: str
+    is_current: bool = Field(description="Whether the environment is still as it was tested")
+    checks_in_all: int
+    checks: list[CheckOut]
+    isolation: Json = Field(description="What was seen from inside; empty where nothing was tried")
+    started_by: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, row: EnvironmentTest) -> EnvironmentTestOut:
+        """Show a test."""
+        return cls(
+            id=row.ref,
+            environment=row.environment.ref,
+            state=EnvironmentTestState(row.state),
+            reason=row.reason,
+            is_current=row.is_current,
+            checks_in_all=len(conformance.checks()),
+            checks=[CheckOut(**result) for result in row.results],
+            isolation=row.isolation,
+            started_by=row.started_by.email if row.started_by else None,
+            created_at=row.created_at,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+        )
+
+
+@router.operation(
+    "POST",
+    "/environments/{ref}/tests",
+    EnvironmentTestOut,
+    people=Action.CONFIGURE,
+    status=201,
+    makes=True,
+)
+def environment_test_create_view(request: Request, ref: str) -> EnvironmentTestOut:
+    """Test an environment: a worker makes a sandbox of it and checks it; 409 while one is tested."""
+    row = environments_visible(request.actor).by_ref(ref)
+    return EnvironmentTestOut.of(environment_test_start(actor=request.actor, environment=row))
+
+
+@router.operation(
+    "GET", "/environments/{ref}/tests", Listing[EnvironmentTestOut], people=Action.VIEW
+)
+def environment_tests_list_view(
+    request: Request, ref: str, page: Query[PageQuery]
+) -> Listing[EnvironmentTestOut]:
+    """List the tests of an environment, the newest first; checks appear as they are made."""
+    row = environments_visible(request.actor).by_ref(ref)
+    rows = environment_tests_visible(request.actor).filter(environment=row)
+    return listing(paginate(rows, page.cursor, page.limit), EnvironmentTestOut.of)
 
 
 class OptionOut(Schema):
@@ -234,6 +318,7 @@ class SandboxOut(Schema):
     provider: str
     state: SandboxState
     reason: str
+    isolation: Json = Field(description="What was seen from inside before its first command")
     created_at: datetime
     ready_at: datetime | None
     ended_at: datetime | None
@@ -250,6 +335,7 @@ class SandboxOut(Schema):
             provider=row.provider,
             state=SandboxState(row.state),
             reason=row.reason,
+            isolation=row.isolation,
             created_at=row.created_at,
             ready_at=row.ready_at,
             ended_at=row.ended_at,

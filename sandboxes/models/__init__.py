@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandboxes.models.environment import Environment
+from sandboxes.models.environment_test import EnvironmentTest, EnvironmentTestState
 from sandboxes.models.execution import Execution, ExecutionState, OutputChunk, Stream
 from sandboxes.models.profile import Profile
 from sandboxes.models.run import Run, RunState
@@ -10,6 +11,8 @@ from sandboxes.models.sandbox import Sandbox, SandboxState
 
 __all__ = [
     "Environment",
+    "EnvironmentTest",
+    "EnvironmentTestState",
     "Execution",
     "ExecutionState",
     "OutputChunk",

@@ -66,7 +66,7 @@ def attempt(number, how, host, port, name):
     try:
         found[number] = {"http": http, "tls": tls, "dns": dns, "resolve": resolve}[how](host, port, name)
     except OSError as error:
-        found[number] = "blocked", str(error) or type(error).__name__
+        found[number] = "blocked", error.strerror or str(error) or type(error).__name__
     except BaseException as error:
         found[number] = "unknown", type(error).__name__ + ": " + str(error)
 

@@ -28,6 +28,8 @@ from sandboxes.live import live_sandbox
 from sandboxes.manifest import Manifest
 from sandboxes.models import (
     Environment,
+    EnvironmentTest,
+    EnvironmentTestState,
     Execution,
     ExecutionState,
     Run,
@@ -35,10 +37,12 @@ from sandboxes.models import (
     Sandbox,
     SandboxState,
 )
+from sandboxes.models.environment_test import OVER
 from sandboxes.models.sandbox import GONE
 from sandboxes.output import output_rescue
 from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
+from sandboxes.services.environment_tests import TEST_LEASE, environment_test_lost
 from sandboxes.services.runs import run_end
 from sandboxes.services.sandboxes import PROVISION_LEASE, sandbox_lost
 from trajectories.services import trajectory_held
@@ -61,6 +65,7 @@ def reconcile(*, workers_are_gone: bool = False) -> None:
     _leases_clip()
     _executions_lost(lapsed)
     _sandboxes_lost(lapsed)
+    _tests_lost(lapsed)
     _ring(now() - grace)
     _runs_idle()
 
@@ -82,6 +87,7 @@ def _leases_clip() -> None:
             timedelta(seconds=settings.LEASE_SECONDS),
         ),
         (Sandbox.objects.filter(state=SandboxState.PROVISIONING), PROVISION_LEASE),
+        (EnvironmentTest.objects.filter(state=EnvironmentTestState.RUNNING), TEST_LEASE),
     ):
         latest = now() + longest
         rows.filter(lease_until__gt=latest).update(lease_until=latest)
@@ -138,6 +144,11 @@ def _sandboxes_lost(lapsed: Q) -> None:
     )
 
 
+def _tests_lost(lapsed: Q) -> None:
+    running = EnvironmentTest.objects.filter(lapsed, state=EnvironmentTestState.RUNNING)
+    for_each(running, lambda one: environment_test_lost(test=one))
+
+
 def _ring(before: Any) -> None:
     # What is from the future was rung before the clock was set back.
     queued = Execution.objects.filter(state=ExecutionState.QUEUED, run__cleared_at__isnull=False)
@@ -147,6 +158,11 @@ def _ring(before: Any) -> None:
     intended = Sandbox.objects.filter(state=SandboxState.INTENDED)
     for sandbox in intended.exclude(created_at__gt=before, created_at__lte=now()):
         enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
+    queued_tests = EnvironmentTest.objects.filter(state=EnvironmentTestState.QUEUED)
+    for test in queued_tests.exclude(created_at__gt=before, created_at__lte=now()):
+        enqueue("sandboxes.environment_test_run", test=test.ref)
+    for test in EnvironmentTest.objects.filter(state=EnvironmentTestState.LOST).exclude(handles=[]):
+        enqueue("sandboxes.environment_test_sweep", test=test.ref)
     for run in Run.objects.filter(state=RunState.FINISHING):
         enqueue("sandboxes.run_finish", run=run.ref)
     for sandbox in Sandbox.objects.filter(state=SandboxState.TERMINATING):
@@ -213,9 +229,11 @@ def _end_if_orphan(provider: SandboxProvider, item: Owned) -> None:
 
 
 def _is_wanted(item: Owned) -> bool:
-    """Say whether somebody still uses a sandbox: a run, or a doctor that checks its provider."""
+    """Say whether somebody still uses a sandbox: a run, or a test or doctor that checks its provider."""
     if checking := parse_ref(DOCTOR, item.run):
         return checking > first_key(now() - DOCTOR_TAKES)
+    if testing := parse_ref(EnvironmentTest.PREFIX, item.run):
+        return EnvironmentTest.objects.filter(pk=testing).exclude(state__in=OVER).exists()
     key = parse_ref(Sandbox.PREFIX, item.sandbox)
     sandbox = Sandbox.objects.filter(pk=key).first() if key else None
     return sandbox is not None and sandbox.state not in GONE

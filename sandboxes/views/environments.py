@@ -24,15 +24,23 @@ from sandboxes.forms.environments import (
     draft_problems,
 )
 from sandboxes.models import Environment
+from sandboxes.providers import conformance
 from sandboxes.providers.registry import provider_spec, provider_specs
 from sandboxes.providers.spec import ProviderSpec
-from sandboxes.selectors import environments_visible, profiles_visible, runs_visible
+from sandboxes.selectors import (
+    environment_tests_visible,
+    environments_visible,
+    profiles_visible,
+    runs_visible,
+)
+from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.environments import (
     environment_create,
     environment_switch,
     environment_update,
 )
 from sandboxes.views.providers import Found, look
+from sandboxes.views.tests_shown import shown_test
 from sandboxes.views.words import place_of, shown_manifest, shown_options, spec_or_none
 
 
@@ -53,8 +61,15 @@ def environments_view(request: Request) -> HttpResponse:
 def environment_view(request: Request, ref: str) -> HttpResponse:
     """One environment: what its sandboxes are, who runs in it, and whether it works here."""
     environment = environments_visible(request.actor).by_ref(ref)
+    spec = spec_or_none(environment.provider)
+    tests = environment_tests_visible(request.actor).filter(environment=environment)
+    last = tests.first()
     context = {
         "environment": environment,
+        "last": shown_test(last) if last else None,
+        "earlier": tests[1:6],
+        "check_count": len(conformance.checks()),
+        "is_testable": spec is not None and spec.supports_execution and not spec.is_test,
         "place": place_of(environment),
         "options": shown_options(environment.provider, environment.options),
         "manifest": shown_manifest(environment.manifest),
@@ -170,6 +185,20 @@ def check_view(request: Request) -> HttpResponse:
         # What is still empty may yet be filled in; only saving insists.
         form.refuse(item for item in problems if not item.message.endswith("is required"))
     return render(request, "sandboxes/environment_form.html#refusals", {"form": form})
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def test_view(request: Request, ref: str) -> HttpResponse:
+    """Have an environment tested and go to where its checks appear."""
+    environment = environments_visible(request.actor).by_ref(ref)
+    try:
+        environment_test_start(actor=request.actor, environment=environment)
+    except Conflict as error:
+        messages.warning(request, f"{error.detail}.")
+    return HttpResponseRedirect(
+        reverse("environment", args=[environment.ref]) + "#environment-test"
+    )
 
 
 @require_POST

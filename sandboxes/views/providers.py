@@ -18,8 +18,11 @@ from omniweb.accounts.permissions import Action
 from omniweb.core.errors import InvalidInput, NotFound, OmniWebError
 from omniweb.core.htmx import page
 from sandboxes.capabilities import NAMES, Setting
+from sandboxes.models import EnvironmentTest
 from sandboxes.providers.registry import open_provider, provider_spec, provider_specs
 from sandboxes.providers.spec import ProviderSpec
+from sandboxes.selectors import tests_last_by_provider
+from sandboxes.views.tests_shown import ShownTest, shown_test
 
 PATIENCE_SECONDS = 4
 
@@ -41,6 +44,7 @@ class Row:
     is_installed: bool
     credentials: list[tuple[str, bool]]
     keeps: list[bool | None]
+    last: ShownTest | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +60,15 @@ class Found:
 @door(Action.VIEW)
 def providers_view(request: Request) -> HttpResponse:
     """The table of all providers; whether each works here is fetched by the page."""
+    last = tests_last_by_provider(request.actor)
     context = {
-        "rows": [_row(spec) for spec in provider_specs()],
+        "rows": [_row(spec, last.get(spec.name)) for spec in provider_specs()],
         "settings": [name.partition(" (")[0] for name in NAMES.values()],
     }
     return page(request, "sandboxes/providers.html", context)
 
 
-def _row(spec: ProviderSpec) -> Row:
+def _row(spec: ProviderSpec, last: EnvironmentTest | None) -> Row:
     promise = spec.network
     words = (promise.deny, promise.allow, promise.allowed_hosts, promise.checked_inside)
     keeps = [None if spec.enforces is None else setting in spec.enforces for setting in Setting]
@@ -73,6 +78,7 @@ def _row(spec: ProviderSpec) -> Row:
         is_installed=spec.sdk is None or find_spec(spec.sdk) is not None,
         credentials=[(name, bool(os.environ.get(name))) for name in spec.credentials],
         keeps=keeps,
+        last=shown_test(last) if last else None,
     )
 
 

@@ -98,6 +98,7 @@ SIGNED_IN = [
     Page("environment", V, on="environment"),
     Page("environment_edit", C, C, on="environment"),
     Page("environment_switch", post=C, on="environment"),
+    Page("environment_test", post=C, on="environment"),
     Page("environment_here", V, on="environment"),
     Page("providers", V),
     Page("provider_here", V, path={"name": "local"}),

@@ -62,6 +62,8 @@ LOOKS: Final[dict[str, Look]] = {
     "terminating": Look("busy", "wait", "Ending"),
     "terminated": Look("plain", "stop", "Ended"),
     "lost": Look("unsure", "link-off", "Lost"),
+    # Test of an environment
+    "passed": Look("good", "yes", "Passed"),
     # Host
     "enrolling": Look("busy", "wait", "Enrolling"),
     "online": Look("good", "yes", "Online"),

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omniweb.core.errors import OmniWebError, SandboxLost
+from omniweb.core.errors import OmniWebError, SandboxLost, SandboxUnsupported
 from sandboxes.manifest import Environment, Manifest
 from sandboxes.providers.base import (
     Command,
@@ -19,6 +19,7 @@ from sandboxes.providers.base import (
     Owner,
     SandboxProvider,
 )
+from sandboxes.providers.isolation import Evidence
 
 # So that nothing a provider does wrong holds the kit up for ever.
 PATIENCE_SECONDS = 60.0
@@ -106,6 +107,8 @@ class Bench:
         self._live: LiveSandbox | None = None
         self._failure: OmniWebError | None = None
         self._lost = False
+        # What was seen of the isolation of its sandboxes, by the kit itself or when they were made.
+        self.evidence: Evidence | None = None
         # A sandbox beside the shared one, for checks of two and of ending.
         self.second: LiveSandbox | None = None
         self._tools: dict[str, bool] = {}
@@ -115,6 +118,10 @@ class Bench:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if self.provider.spec.execution_surface == "host" and self._made:
+            # Nobody takes this folder away with the sandbox.
+            with suppress(OmniWebError):
+                run(self._made[0], "sh", "-c", f"rm -rf -- ./*-{self._word}-*")
         for sandbox in self._made:
             with suppress(OmniWebError):
                 sandbox.terminate()
@@ -138,7 +145,13 @@ class Bench:
     def another(self, **changes: Any) -> LiveSandbox:
         """Return one more sandbox; `changes` are `provider` and `manifest`."""
         provider, owner = changes.get("provider", self.provider), self._next_owner()
-        sandbox: LiveSandbox = provider.create(changes.get("manifest", self.manifest), owner=owner)
+        manifest: Manifest = changes.get("manifest", self.manifest)
+        try:
+            sandbox: LiveSandbox = provider.create(manifest, owner=owner)
+        except SandboxUnsupported as error:
+            self.evidence = self.evidence or Evidence.from_dict(error.extra.get("evidence") or {})
+            raise
+        self.evidence = self.evidence or sandbox.isolation
         self._made.append(sandbox)
         if self._on_created:
             self._on_created(sandbox)

@@ -129,7 +129,7 @@ def denied_network_is_silent(bench: Bench) -> None:
     if bench.provider.options.get(isolation.OPTION) is False:
         raise Skip(f"the option {isolation.OPTION} is false: it is accepted unchecked")
     evidence = isolation_of(bench.live, policy)
-    bench.live.isolation = evidence
+    bench.evidence = evidence
     seen = "; ".join(f"{line.target}: {line.outcome}, {line.detail}" for line in evidence.lines)
     if evidence.verdict is not Verdict.PROVEN:
         raise Differs(f"isolation: expected proven, got {evidence.verdict} ({seen})")
