@@ -32,6 +32,7 @@ def diff_view(request: Request, ref: str) -> HttpResponse:
         "after": after,
         "changes": policy_changes(before.compiled(), after.compiled()),
         "lines": text_diff(before.source, after.source),
+        "may_configure": request.actor.may(Action.CONFIGURE) and policy.archived_at is None,
     }
     return page(request, "approvals/diff.html", context)
 

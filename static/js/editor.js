@@ -105,6 +105,8 @@ const view = new EditorView({
   ],
 });
 
+const replace = (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+
 function mark() {
   const { doc } = view.state;
   const marks = [...document.querySelectorAll("#check [data-mark]")].filter(({ dataset }) => dataset.mark > 0 && dataset.mark <= doc.lines);
@@ -128,9 +130,11 @@ document.getElementById("id_upload")?.addEventListener("change", async ({ target
   const text = await file?.text();
   // What is no text is left for the server to refuse in words.
   if (!text || /[\0\ufffd]/.test(text)) return;
-  view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+  replace(text);
   target.value = "";
 });
+// Whoever comes back to this page finds in the field what they had typed.
+window.addEventListener("pageshow", () => field.value !== view.state.doc.toString() && replace(field.value));
 form.addEventListener("keydown", (event) => {
   if (event.key !== "s" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();

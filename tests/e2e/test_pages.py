@@ -29,6 +29,7 @@ PAGES = {
     "queue": "/inbox?view=queue",
     "runs": "/runs",
     "policies": "/policies",
+    "archived policies": "/policies?show=archive",
     "new policy": "/policies/new",
     "grants": "/grants",
     "environments": "/environments",
