@@ -24,6 +24,7 @@ from sandboxes.providers.limits import (
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENTS_BYTES,
     MAX_FILE_BYTES,
+    MAX_OUTPUT_BYTES,
     MAX_STDIN_BYTES,
     MAX_TIME_LIMIT_SECONDS,
 )
@@ -269,8 +270,12 @@ def isolation_of(live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
         if stream == "stdout":
             printed.extend(data)
 
-    limit = isolation.TIME_LIMIT_SECONDS
-    command = Command(argv=isolation.argv(targets), time_limit_seconds=limit)
+    command = Command(
+        argv=isolation.argv(targets),
+        time_limit_seconds=isolation.TIME_LIMIT_SECONDS,
+        # Whatever an environment keeps of its commands, all of the evidence is read.
+        max_output_bytes=MAX_OUTPUT_BYTES,
+    )
     result = live.execute(command, on_output=keep, cancelled=lambda: False)
     return isolation.read(
         targets,
