@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import shlex
 import time
 import warnings
@@ -31,7 +29,7 @@ from omniweb.core.errors import (
 from sandboxes.providers import guest
 from sandboxes.providers.base import Stream
 from sandboxes.providers.pump import Output, Stop, Watch
-from sandboxes.providers.remote import Put, RemoteProcess, again, spoken
+from sandboxes.providers.remote import Put, RemoteProcess, Spelt, again, spoken
 
 REQUEST_SECONDS = 60.0
 TRANSFER_SECONDS = 300
@@ -117,23 +115,6 @@ class Place(Protocol):
 
     def calls(self, refused: type[ProviderError] = ProviderError) -> AbstractContextManager[None]:
         """Turn what the SDK raises into what it means for this sandbox."""
-
-
-class Spelt:
-    """Reads the lines of `guest.spelt`, which may arrive in any pieces."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        self.is_over = False
-
-    def feed(self, text: str) -> Iterator[bytes]:
-        """Yield the bytes that the next text stands for."""
-        *lines, self._held = (self._held + text).split("\n")
-        for line in lines:
-            self.is_over = self.is_over or line == "."
-            if line.startswith(":"):
-                with suppress(binascii.Error):
-                    yield base64.b64decode(line[1:])
 
 
 class DaytonaProcess(RemoteProcess):

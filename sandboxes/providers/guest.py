@@ -16,6 +16,8 @@ from sandboxes.providers.paths import outside
 
 MARK = "OMNIWEB_COMMAND"
 NOTHING = ["sh", "-c", ":"]
+# In place of a file: the command has the stdin that its shell was given.
+INHERITED = "-"
 
 # $1: working directory; the rest: the command. The codes are those a shell gives.
 _RUN = """
@@ -38,14 +40,18 @@ printf '%s %s\\n' "$mark" "$code" >&3
 exit "$code"
 """
 
-# $1: a file to be stdin, removed once it is open, or nothing; $2: a new folder for pipes; the rest:
+# $1: a file to be stdin, removed once it is open, "-" for the stdin there is, or nothing; $2: a new folder for pipes; the rest:
 # the command. Its output comes as lines of Base64 after a colon, and a dot at the end of each
 # stream, for logs that keep text by lines. What it leaves running is not waited for, and does not
 # end with the session that is removed after it.
 _SPELT = """
 input=$1 pipes=$2
 shift 2
-if [ "$input" ]; then exec < "$input"; rm -f -- "$input"; else exec < /dev/null; fi
+case $input in
+  -) ;;
+  ?*) exec < "$input"; rm -f -- "$input" ;;
+  *) exec < /dev/null ;;
+esac
 mkdir -m 700 -- "$pipes" && mkfifo -- "$pipes/out" "$pipes/err" || exit 126
 exec 3>&2 2> /dev/null
 spell() {

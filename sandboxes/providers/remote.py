@@ -7,6 +7,8 @@ for every process that holds the output open, and some only know that a signal e
 
 from __future__ import annotations
 
+import base64
+import binascii
 import queue
 import random
 import secrets
@@ -77,6 +79,23 @@ def _overlap(data: bytes, mark: bytes) -> int:
     """Return how many bytes at the end of data may be the beginning of a mark."""
     sizes = range(min(len(data), len(mark) - 1), 0, -1)
     return next((size for size in sizes if data.endswith(mark[:size])), 0)
+
+
+class Spelt:
+    """Reads the lines of `guest.spelt`, which may arrive in any pieces."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self.is_over = False
+
+    def feed(self, text: str) -> Iterator[bytes]:
+        """Yield the bytes that the next text stands for."""
+        *lines, self._held = (self._held + text).split("\n")
+        for line in lines:
+            self.is_over = self.is_over or line == "."
+            if line.startswith(":"):
+                with suppress(binascii.Error):
+                    yield base64.b64decode(line[1:])
 
 
 class RemoteProcess:

@@ -194,7 +194,10 @@ VERCEL = ProviderSpec(
     runs_where="a Vercel Sandbox",
     runs_as="the image's user",
     network=NetworkPromise(
-        deny="Yes, deny-all", allow="Yes, allow-all", allowed_hosts=REFUSED, checked_inside="No"
+        deny="Yes, deny-all",
+        allow="Yes, allow-all",
+        allowed_hosts="Yes (ours), a custom policy",
+        checked_inside="No",
     ),
     options=(
         _image(None, "The image; Vercel's own if not set."),
@@ -202,8 +205,10 @@ VERCEL = ProviderSpec(
         _lifetime("Seconds the sandbox may run."),
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED,
-    can=frozenset(Ability),
+    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
+    # A snapshot there ends the session it is taken of.
+    can=frozenset(Ability) - {Ability.PAUSE, Ability.SNAPSHOT},
+    adapter="sandboxes.adapters.vercel.VercelProvider",
 )
 
 HTTP = ProviderSpec(

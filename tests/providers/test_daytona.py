@@ -25,8 +25,8 @@ from sandboxes.manifest import Manifest, NetworkPolicy
 from sandboxes.models import Environment, Profile
 from sandboxes.providers import daytona_sdk
 from sandboxes.providers.base import Command, LiveSandbox, SandboxProvider
-from sandboxes.providers.daytona_sdk import Spelt
 from sandboxes.providers.registry import open_provider
+from sandboxes.providers.remote import Spelt
 from tests.factories import FREE_POLICY, ask, policy_use, run_ready, work
 from tests.people import People
 from tests.providers.hosted import hosted

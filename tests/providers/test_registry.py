@@ -184,7 +184,7 @@ ASKED: dict[Setting, dict[str, Any]] = {
 # Setting → who keeps it, in the order docker, e2b, daytona, modal, vercel, http, local.
 KEPT = {
     Setting.IMAGE: "yyyyyyn",
-    Setting.ALLOWED_HOSTS: "nyyynyn",
+    Setting.ALLOWED_HOSTS: "nyyyyyn",
     Setting.DENIED_HOSTS: "nnnnnyn",
     Setting.NETWORK_OFF: "yyyyyyn",
     Setting.WORKSPACE_MOUNT: "ynnnnnn",

@@ -105,8 +105,8 @@ ASKED: dict[Setting, tuple[dict[str, Any], str]] = {
 BUILT_IN = ("docker", "e2b", "daytona", "modal", "vercel", "http", "local")
 REFUSES: dict[Setting, tuple[str, ...]] = {
     Setting.IMAGE: ("local",),
-    # "docker, e2b, daytona, vercel or local"; E2B and Daytona keep them since.
-    Setting.ALLOWED_HOSTS: ("docker", "vercel", "local"),
+    # "docker, e2b, daytona, vercel or local"; the hosted ones keep them since.
+    Setting.ALLOWED_HOSTS: ("docker", "local"),
     Setting.DENIED_HOSTS: ("docker", "e2b", "daytona", "modal", "vercel", "local"),
     Setting.NETWORK_OFF: ("local",),
     Setting.WORKSPACE_MOUNT: ("e2b", "daytona", "modal", "vercel", "http", "local"),

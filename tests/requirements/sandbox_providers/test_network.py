@@ -31,11 +31,11 @@ TABLE: dict[str, tuple[str, str, str, str]] = {
         REFUSED,
         "Not needed: Docker enforces it",
     ),
-    # The document refuses the allowed_hosts of these two; today's APIs keep them.
+    # The document refuses the allowed_hosts of these two and of Vercel; today's APIs keep them.
     "e2b": ("Asked of E2B", "Yes", "Yes (ours), E2B's allow_out", "Yes"),
     "daytona": ("Asked of Daytona", "Yes", "Yes (ours), Daytona's domain_allow_list", "Yes"),
     "modal": ("Yes, block_network", "Yes", "Yes, Modal's domain allowlist", "No"),
-    "vercel": ("Yes, deny-all", "Yes, allow-all", REFUSED, "No"),
+    "vercel": ("Yes, deny-all", "Yes, allow-all", "Yes (ours), a custom policy", "No"),
     "http": (SERVICE, SERVICE, SERVICE, "Your service's job"),
     "local": ("Refused: it cannot", "Required", "Refused", "-"),
 }
@@ -113,7 +113,7 @@ def test_local_requires_the_network_to_be_on(tmp_path: Path) -> None:
             open_provider("local", {}).create(manifest, owner=somebody())
 
 
-@pytest.mark.parametrize("provider", ["modal", "http", "e2b", "daytona"])
+@pytest.mark.parametrize("provider", ["modal", "http", "e2b", "daytona", "vercel"])
 def test_to_reach_only_some_hosts_a_provider_that_keeps_them_is_used(provider: str) -> None:
     """'use "default": "deny" with allowed_hosts on a provider that keeps them'."""
     fields = {"network_policy": {"default": "deny", "allowed_hosts": ["packages.example.org"]}}

@@ -37,15 +37,6 @@ WAITING: dict[str, frozenset[str]] = {
             "timeout_seconds is its lifetime",
         }
     ),
-    "vercel": frozenset(
-        _EVERY_HOSTED
-        | {
-            "deny-all",
-            "allow-all",
-            "project_id in place of the environment",
-            "timeout_seconds is its lifetime",
-        }
-    ),
 }
 
 
