@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from approvals.views import decisions, editing, grants, history, inbox, policies, shadows, versions
+from approvals.views import (
+    decisions,
+    editing,
+    grants,
+    history,
+    inbox,
+    policies,
+    shadows,
+    suggestions,
+    versions,
+)
 
 urlpatterns = [
     path("inbox", inbox.inbox_view, name="inbox"),
@@ -33,6 +43,7 @@ urlpatterns = [
     path("policies/<str:ref>/try", history.try_view, name="policy_try"),
     path("policies/<str:ref>/explain", history.explain_view, name="policy_explain"),
     path("policies/<str:ref>/rules/<path:rule_id>", history.rule_view, name="policy_rule"),
+    path("policies/<str:ref>/suggest", suggestions.suggest_view, name="policy_suggest"),
     path("policies/<str:ref>/shadow", shadows.shadow_start_view, name="shadow_start"),
     path("shadows/<str:ref>", shadows.shadow_view, name="shadow"),
     path("shadows/<str:ref>/end", shadows.shadow_end_view, name="shadow_end"),

@@ -8,12 +8,14 @@ from datetime import date, datetime
 from ninja import Query, Schema
 from pydantic import Field
 
+from approvals.approved import MAX_CHOSEN, suggestion
 from approvals.bisect import Answer, answers
 from approvals.hits import rule_history
 from approvals.models import Policy, Simulation, SimulationState
 from approvals.over import Over
 from approvals.policy.decision import AuthorityRequest, Effect
 from approvals.policy.simulate import recorded_request
+from approvals.policy.suggest import Covered
 from approvals.questions import question
 from approvals.selectors import (
     decisions_visible,
@@ -249,4 +251,45 @@ def policy_rule_view(request: Request, ref: str, rule_id: str) -> RuleOut:
         days=[DayOut(day=day, hits=count) for day, count in history.days],
         last_hit=history.last_hit,
         examples=[row.ref for row in history.examples],
+    )
+
+
+class SuggestIn(Body):
+    """Approved requests that a rule is to cover."""
+
+    requests: list[Text] = Field(max_length=MAX_CHOSEN, description="Their references")
+
+
+class CoveredOut(Schema):
+    """What a suggested draft says to one of the requests."""
+
+    request: Json
+    effect: Effect
+    by: str
+    reason: str
+
+    @classmethod
+    def of(cls, row: Covered) -> CoveredOut:
+        """Show an answer."""
+        return cls(request=row.request.to_dict(), effect=row.effect, by=row.by, reason=row.reason)
+
+
+class Suggested(Schema):
+    """The narrowest allow rules for what was approved, as a draft; nothing is saved."""
+
+    rules: list[Json]
+    source: str = Field(description="The active version with the rules and a kept test for each")
+    covered: list[CoveredOut]
+    left: list[CoveredOut] = Field(description="What would still not be allowed, and why")
+
+
+@router.operation("POST", "/policies/{ref}/suggest", Suggested, people=Action.CONFIGURE)
+def policy_suggest_view(request: Request, ref: str, body: SuggestIn) -> Suggested:
+    """Suggest the narrowest rules for approved requests; then try the draft on history."""
+    found = suggestion(policies_visible(request.actor).by_ref(ref), body.requests)
+    return Suggested(
+        rules=found.rules,
+        source=found.source,
+        covered=[CoveredOut.of(one) for one in found.covered],
+        left=[CoveredOut.of(one) for one in found.left],
     )

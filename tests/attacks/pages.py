@@ -82,6 +82,7 @@ SIGNED_IN = [
     Page("shadow_start", post=C, on="policy"),
     Page("shadow", V, on="shadow"),
     Page("shadow_end", post=C, on="shadow"),
+    Page("policy_suggest", C, C, on="policy"),
     Page("policy_try", C, C, on="policy"),
     Page("simulation", V, on="simulation"),
     Page("simulation_cancel", post=C, on="simulation"),

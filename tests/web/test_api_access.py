@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "policy_bisect": {"command": "ls"},
     "policy_explain": {"command": "ls"},
     "version_create": {"source": "name: open\nmode: permissive\nrules: {}\n"},
+    "policy_suggest": {"requests": [ref("req", uuid7())]},
     "shadow_create": {"version": 1},
     "simulation_create": {"version": 1},
     "vote_create": {"verdict": "approve", "review_token": "0", "scope": "once"},
