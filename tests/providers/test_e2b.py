@@ -148,6 +148,12 @@ def test_an_image_of_a_registry_becomes_a_template_once(vendor: E2B) -> None:
     assert len(vendor.lines("POST /v3/templates")) == 1
 
 
+def test_a_template_of_an_images_name_does_not_stand_in_for_it(vendor: E2B) -> None:
+    vendor.templates["python:3.12-slim"] = "of somebody else"
+    create({"image": "python:3.12-slim"})
+    assert [made["image"] for made in vendor.created] == ["python:3.12-slim"]
+
+
 def test_an_image_that_cannot_be_built_is_refused_with_the_reason(vendor: E2B) -> None:
     vendor.build_status = "error"
     with pytest.raises(SandboxUnsupported, match="the image was not found in its registry"):
