@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from approvals.policy.check import Check, check_source
+from approvals.lens import Lens, command_lens
+from approvals.policy.check import check_source
+from approvals.policy.decision import PolicyDecision
+from approvals.policy.evaluator import CompiledPolicy
 from approvals.policy.kept import KeptResult
 from approvals.policy.lint import Finding
+from approvals.questions import of_command
 from approvals.rules import RuleRow, rule_rows
 from omniweb.core.errors import Problem
 
@@ -27,14 +31,26 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the text decides on a command."""
+
+    decision: PolicyDecision
+    lens: Lens
+
+
+@dataclass(frozen=True, kw_only=True)
 class Checked:
-    """Everything beside the text. `rules` is None while the text cannot be read."""
+    """Everything beside the text. `rules` is None while the text cannot be read.
+
+    `asked` is the answer to a command, None when none was asked or nothing could answer.
+    """
 
     problems: list[Mark]
     findings: list[Mark]
     tests: list[KeptResult]
     rules: list[RuleRow] | None
     may_activate: bool
+    asked: Asked | None = None
 
     @property
     def failing(self) -> list[KeptResult]:
@@ -52,9 +68,9 @@ class Checked:
         return [mark for mark in self.findings if mark.tone == "plain"]
 
 
-def checked(text: str, check: Check | None = None) -> Checked:
-    """Return what to show beside a text; `check` if it has been made already."""
-    check = check or check_source(text)
+def checked(text: str, command: str = "") -> Checked:
+    """Return what to show beside a text, with what it decides on a command."""
+    check = check_source(text)
     lines = text.splitlines()
     return Checked(
         problems=[_problem(problem, lines) for problem in check.problems],
@@ -63,7 +79,15 @@ def checked(text: str, check: Check | None = None) -> Checked:
         tests=sorted(check.tests, key=lambda test: test.holds),
         rules=rule_rows(check.document) if check.document else None,
         may_activate=check.may_activate,
+        asked=_asked(check.policy, command) if check.policy and command.strip() else None,
     )
+
+
+def _asked(policy: CompiledPolicy, command: str) -> Asked:
+    request = of_command(command)
+    decision = policy.evaluate(request)
+    parts = decision.explanation.to_dict()["parts"]
+    return Asked(decision=decision, lens=command_lens(request.command or (), command, parts))
 
 
 def _problem(problem: Problem, lines: Sequence[str]) -> Mark:

@@ -12,6 +12,9 @@ from approvals.services.policies import MAX_NAME
 from approvals.services.votes import MAX_REASON
 from omniweb.core.errors import InvalidInput
 
+# Of a command that a text is asked about while it is written; the rest of it is not looked at.
+MAX_COMMAND = 10_000
+
 
 class DecideForm(forms.Form):
     """A verdict, bound by its token to the card it was made from."""
@@ -47,6 +50,20 @@ class VersionForm(forms.Form):
         required=False,
         allow_empty_file=True,
         help_text="Takes the place of the text; it is shown before it is saved.",
+    )
+    # Saved nowhere: what the text is asked while it is written.
+    command = forms.CharField(
+        label="Ask about a command",
+        required=False,
+        strip=False,
+        widget=forms.TextInput(
+            attrs={
+                "class": "mono",
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "maxlength": MAX_COMMAND,
+            }
+        ),
     )
     # The newest version its author knew of.
     base = forms.IntegerField(

@@ -9,10 +9,12 @@ from pydantic import Field
 
 from approvals.api.policies import PolicyOut
 from approvals.policy.check import Check, check_source
+from approvals.policy.decision import AuthorityRequest
 from approvals.policy.diff import policy_changes
 from approvals.policy.exchange import Format, exported
 from approvals.policy.textdiff import text_diff
 from approvals.policy.vocabulary import vocabulary
+from approvals.questions import question
 from approvals.rules import rule_rows
 from approvals.selectors import policies_visible, version_of, versions_compared
 from approvals.services.policies import policy_archive, policy_restore
@@ -28,6 +30,10 @@ class CheckIn(Body):
     """A policy document as it is being written."""
 
     source: Text = Field(max_length=1_000_000, description="YAML or JSON as text")
+    command: Text | list[Text] | None = Field(
+        None, description="To be decided by the document: a shell line, or the words of a command"
+    )
+    request: Json | None = Field(None, description="The same with a whole authority request")
 
 
 class FindingOut(Schema):
@@ -75,18 +81,23 @@ class CheckOut(Schema):
     findings: list[FindingOut]
     tests: list[KeptTestOut]
     rules: list[RuleOut]
+    decision: Json | None = Field(None, description="On the command or request that was sent along")
 
     @classmethod
-    def of(cls, check: Check) -> CheckOut:
-        """Show a check."""
+    def of(cls, check: Check, asked: AuthorityRequest | None = None) -> CheckOut:
+        """Show a check, with the decision on what is asked."""
         rows = rule_rows(check.document) if check.document else []
-        return cls.model_validate(check.to_dict() | {"rules": [vars(row) for row in rows]})
+        decision = check.policy.evaluate(asked).to_dict() if check.policy and asked else None
+        shown = {"rules": [vars(row) for row in rows], "decision": decision}
+        return cls.model_validate(check.to_dict() | shown)
 
 
 @router.operation("POST", "/policies/check", CheckOut, people=Action.VIEW)
 def policy_check_view(request: Request, body: CheckIn) -> CheckOut:
-    """Check a document without saving it: problems, lint, kept tests and its rules."""
-    return CheckOut.of(check_source(body.source))
+    """Check a document without saving it: problems, lint, kept tests, rules, and what it decides."""
+    is_asked = body.command is not None or body.request is not None
+    asked = question(body.command, body.request) if is_asked else None
+    return CheckOut.of(check_source(body.source), asked)
 
 
 @router.operation(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from approvals.policy.document import PolicyDocument, Resolve, read_document
-from approvals.policy.evaluator import compile_policy
+from approvals.policy.evaluator import CompiledPolicy, compile_policy
 from approvals.policy.kept import KeptResult, kept_results
 from approvals.policy.lint import Finding, lint_document
 from omniweb.core.errors import InvalidInput, Problem
@@ -14,12 +14,17 @@ from omniweb.core.errors import InvalidInput, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What is to be said of a text. Without a `document` it could not be read: see `problems`."""
+    """What is to be said of a text. Without a `policy` it could not be read: see `problems`."""
 
     problems: tuple[Problem, ...] = ()
-    document: PolicyDocument | None = None
+    policy: CompiledPolicy | None = None
     findings: tuple[Finding, ...] = ()
     tests: tuple[KeptResult, ...] = ()
+
+    @property
+    def document(self) -> PolicyDocument | None:
+        """The document, if it could be read."""
+        return self.policy.document if self.policy else None
 
     @property
     def failing(self) -> tuple[KeptResult, ...]:
@@ -50,7 +55,7 @@ def check_source(text: str, *, resolve: Resolve | None = None) -> Check:
     except InvalidInput as error:
         return Check(problems=error.problems)
     return Check(
-        document=document,
+        policy=policy,
         findings=lint_document(document, source),
         tests=kept_results(policy, source),
     )

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from approvals.checked import checked
-from approvals.forms import PolicyForm, VersionForm
+from approvals.forms import MAX_COMMAND, PolicyForm, VersionForm
 from approvals.models import Policy, PolicyVersion
 from approvals.policy.textdiff import text_diff
 from approvals.policy.vocabulary import vocabulary
@@ -111,7 +111,7 @@ def _origin(request: Request, policy: Policy) -> PolicyVersion | None:
 @door(Action.CONFIGURE)
 def check_view(request: Request) -> HttpResponse:
     """What is to be said of the text as it is now; for the part of the page beside it."""
-    check = checked(request.POST.get("source", ""))
+    check = checked(request.POST.get("source", ""), request.POST.get("command", "")[:MAX_COMMAND])
     context = {"check": check, "is_live": True, "is_edited": True}
     return render(request, "approvals/check.html", context)
 
@@ -153,7 +153,8 @@ def _editing(
                 form.add_error("name" if "name" in form.fields else None, error.detail)
             except NotPermitted as error:
                 form.add_error(None, error.detail)
-    context |= {"check": checked(form.text()), "is_refused": status != 200, "is_edited": True}
+    check = checked(form.text(), str(form["command"].value() or "")[:MAX_COMMAND])
+    context |= {"check": check, "is_refused": status != 200, "is_edited": True}
     return page(request, "approvals/editor.html", context, status=status)
 
 

@@ -168,3 +168,14 @@ def test_a_version_is_taken_away_and_brought_back(operator: Caller, policy: Poli
 def test_what_a_document_may_say_can_be_asked(people: People) -> None:
     keys = Caller(people.viewer)("GET", "/policies/vocabulary").json()["keys"]
     assert keys["mode"]["values"] == ["permissive", "interactive", "strict"]
+
+
+def test_a_text_is_asked_what_it_would_decide(operator: Caller) -> None:
+    asked = operator("POST", "/policies/check", source=OPEN_POLICY, command="git push").json()
+    assert asked["decision"]["effect"] == "ask"
+    request = {"capability": "secret.use"}
+    asked = operator("POST", "/policies/check", source=OPEN_POLICY, request=request).json()
+    assert asked["decision"]["effect"] == "allow"
+    both = operator("POST", "/policies/check", source=OPEN_POLICY, request=request, command="ls")
+    assert both.status_code == 422
+    assert operator("POST", "/policies/check", source="[", command="ls").json()["decision"] is None

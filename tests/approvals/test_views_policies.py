@@ -400,3 +400,25 @@ def test_a_draft_that_waits_is_seen_from_the_list_and_from_the_active_version(
     assert "3 saved since" in text(client.get("/policies"))
     html = text(client.get(f"/policies/{policy.ref}"))
     assert "Version 3 of operator@example.org is saved and not active: Looser" in html
+
+
+def test_a_text_is_asked_about_a_command_while_it_is_written(people: People) -> None:
+    client = browser_for(people.operator)
+    sent = {"source": OPEN_POLICY, "command": "ls | xargs rm"}
+    html = text(client.post("/policies/check", sent))
+    asked = html[html.index("check-asked") : html.index("check-rules")]
+    assert "Nothing is deleted here." in asked
+    assert "denied · deny_rm" in asked
+    # Without scripts it comes with the page, and what was asked stays.
+    html = text(client.post("/policies/new", sent | {"act": "check"}))
+    assert "denied · deny_rm" in html
+    assert 'value="ls | xargs rm"' in html
+    assert "denied" not in text(client.post("/policies/check", {**sent, "command": " "}))
+    broken = {"source": BROKEN, "command": "ls"}
+    assert "check-asked" not in text(client.post("/policies/check", broken))
+
+
+def test_enter_in_a_line_of_the_editor_saves_nothing(people: People) -> None:
+    html = text(browser_for(people.operator).get("/policies/new"))
+    form = html[html.index('<form method="post" class="writing"') :]
+    assert re.search(r'<button type="submit"[^>]*>', form).group().count('value="check"') == 1  # type: ignore[union-attr]  # there is one

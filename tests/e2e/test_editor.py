@@ -64,6 +64,17 @@ def test_keys_and_values_are_completed_from_what_the_server_knows(editor: Page) 
     assert "      capability: secret.use\n" in editor.locator("#id_source").input_value()
 
 
+def test_the_text_is_asked_about_a_command_as_both_are_written(editor: Page) -> None:
+    editor.locator("#id_command").fill("git push && id")
+    expect(editor.locator("#check-asked")).to_contain_text("Publishing needs a person.")
+    expect(editor.locator("#check-asked mark")).to_have_count(2)
+    write(editor, "name: a\nmode: strict\n")
+    expect(editor.locator("#check-asked")).to_contain_text("Denied by strict policy")
+    editor.locator("#id_command").press("Enter")
+    expect(editor.locator("#check-asked")).to_contain_text("Denied by strict policy")
+    expect(editor.locator(".cm-content")).to_contain_text("mode: strict")
+
+
 def test_tab_indents_and_escape_leads_out(editor: Page) -> None:
     editor.locator(".cm-content").click()
     editor.keyboard.press("Control+Home")
