@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from approvals.findings import direction_dict, told
 from approvals.models import Shadow, ShadowDecision
 from approvals.policy.simulate import Flip, is_looser, ordered_directions
 
-EXAMPLES = 50
+# The newest so many that differ are looked at; what was asked more than once is shown once.
+MAX_SEEN = 200
 
 
 def shadow_counts(shadow: Shadow) -> dict[str, int]:
@@ -45,12 +46,21 @@ def shadow_findings(shadow: Shadow) -> dict[str, Any]:
             direction_dict(direction) | {"was_by": was_by, "now_by": now_by, "count": count}
             for direction, was_by, now_by, count in groups
         ],
-        "examples": list(told(_newest(rows)).values()),
+        "examples": _examples(rows),
     }
 
 
-def _newest(rows: Any) -> list[Flip]:
-    found = rows.select_related("decision").order_by("-decision_id")[:EXAMPLES]
+def _examples(rows: QuerySet[ShadowDecision]) -> list[dict[str, Any]]:
+    """Return the newest decision of each question, with how often it is among those looked at."""
+    shown: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for one in told(_newest(rows)).values():
+        key = one["direction"], one["capability"], one["asked"]
+        shown.setdefault(key, one | {"times": 0})["times"] += 1
+    return sorted(shown.values(), key=lambda one: (not one["looser"], -one["times"]))
+
+
+def _newest(rows: QuerySet[ShadowDecision]) -> list[Flip]:
+    found = rows.select_related("decision").order_by("-decision_id")[:MAX_SEEN]
     return [
         Flip(
             row.decision_id,

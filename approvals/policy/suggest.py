@@ -169,8 +169,8 @@ def _prefix(commands: Sequence[SimpleCommand]) -> list[str | list[str]]:
 
 def _stem(prefix: Sequence[str | list[str]]) -> str:
     words = [word for word in prefix[:3] if isinstance(word, str)]
-    text = "_".join(words)
-    return "".join(char if char.isalnum() else "_" for char in text).strip("_")[:60] or "commands"
+    parts = "".join(char if char.isalnum() else " " for char in " ".join(words)).split()
+    return "_".join(parts)[:60] or "commands"
 
 
 def _plain(word: str) -> bool:

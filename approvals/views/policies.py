@@ -63,7 +63,8 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
     if version is None:
         raise NotFound(f"{policy} has no version {number or ''}")
     document = version.policy_document()
-    hits = hits_lately(policy)
+    rules = rule_rows(document)
+    hits = hits_lately(policy, [row.rule_id for row in rules])
     shadow = shadows_visible(request.actor).filter(policy=policy, ended_at__isnull=True).first()
     shadow = shadow if shadow and shadow.is_deciding else None
     context = {
@@ -71,7 +72,7 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
         "version": version,
         "shadow": shadow,
         "shadow_counts": shadow_counts(shadow) if shadow else {},
-        "rules": [(row, hits.get(row.rule_id, 0)) for row in rule_rows(document)],
+        "rules": [(row, hits.get(row.rule_id, 0)) for row in rules],
         "document": document,
         "is_active": version.pk == policy.active_version_id,
         "check": checked(version.source),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from approvals.hits import numbers_in_words
+from approvals.hits import hits_lately, numbers_in_words
 from approvals.models import Decision, Policy, PolicyVersion, RuleHit
 from approvals.selectors import policy_for
 from approvals.services.policies import version_create
@@ -69,6 +69,12 @@ def test_a_policy_counts_the_hits_of_each_rule(people: People, policy: Policy) -
     html = text(browser_for(people.viewer).get(f"/policies/{policy.ref}/1"))
     rows = re.findall(r"/rules/(\w+).*?Hits, 7 days\">(?:<span[^>]*>)?(\d+)", html)
     assert rows == [("deny_rm", "2"), ("ask_git_push", "0")]
+
+
+def test_many_rules_are_counted_as_few_are(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = hits_lately(policy, ["deny_rm"])
+    monkeypatch.setattr("approvals.hits.MAX_WALKS", 0)
+    assert hits_lately(policy, ["deny_rm"]) == few == {"deny_rm": 2}
 
 
 def test_programs_read_a_rule(people: People, policy: Policy) -> None:
