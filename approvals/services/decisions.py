@@ -26,6 +26,9 @@ from trajectories.steps import StepKind
 
 logger = logging.getLogger(__name__)
 
+# The overview warns of these.
+ACT_POLICY_ERROR = "policy.error"
+
 type Explained = dict[str, Any]
 
 
@@ -78,7 +81,7 @@ def _alert(asking: Asking, row: Decision) -> None:
     """Let people find that a policy is broken: what it denies now it may have been meant to allow."""
     audit_write(
         actor=system(asking.agent.team),
-        act="policy.error",
+        act=ACT_POLICY_ERROR,
         subject=asking.version.policy,
         number=asking.version.number,
         decision=row.ref,

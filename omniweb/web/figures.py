@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -9,11 +10,13 @@ from datetime import date, datetime, timedelta
 from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 
-from approvals.models import Decision, Request, RequestState
+from approvals.models import Decision, Policy, Request, RequestState
 from approvals.selectors import inbox
+from approvals.services.decisions import ACT_POLICY_ERROR
 from omniweb.accounts.permissions import Actor
 from omniweb.core.clock import now
-from omniweb.core.ids import first_key
+from omniweb.core.ids import first_key, parse_ref
+from omniweb.core.models import AuditEntry
 from sandboxes.models import Execution, ExecutionState, Run, RunState, Sandbox, SandboxState
 from sandboxes.models.run import ENDED
 
@@ -72,6 +75,14 @@ class Failing:
     count: int
     last_at: datetime
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokenPolicy:
+    """A policy that could not answer, and how often."""
+
+    policy: Policy
+    count: int
 
 
 def waiting(actor: Actor) -> Waiting:
@@ -159,6 +170,19 @@ def failing(actor: Actor) -> list[Failing]:
             reason=sandbox.reason,
         )
     return sorted(found.values(), key=lambda item: item.last_at, reverse=True)
+
+
+def broken(actor: Actor) -> list[BrokenPolicy]:
+    """Return the policies that could not answer in the last day, and so denied what was asked."""
+    rows = AuditEntry.objects.filter(
+        team_id=actor.team_id, act=ACT_POLICY_ERROR, pk__gte=first_key(now() - FAILING_WITHIN)
+    )
+    counts = Counter(rows.order_by("-id").values_list("subject", flat=True)[:MAX_WAITS])
+    keys = {key: ref for ref in counts if (key := parse_ref(Policy.PREFIX, ref))}
+    return [
+        BrokenPolicy(policy=policy, count=counts[keys[policy.pk]])
+        for policy in Policy.objects.filter(team=actor.team, pk__in=keys).order_by("name")
+    ]
 
 
 def _since() -> datetime:

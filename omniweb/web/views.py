@@ -30,7 +30,7 @@ def overview_view(request: Request) -> HttpResponse:
         context |= {"place": demo_place(actor.team), "has_agents": profiles_visible(actor).exists()}
         return page(request, "web/welcome.html", context)
     # Templates call these, so that the live part asks only for what it shows.
-    names = ("waiting", "runs_active", "waits", "decisions", "providers", "failing")
+    names = ("waiting", "runs_active", "waits", "decisions", "providers", "failing", "broken")
     context |= {name: partial(getattr(figures, name), actor) for name in names}
     return page(request, "web/overview.html", context | {"days": figures.DAYS})
 

@@ -24,7 +24,7 @@ from tests.bench.record import filled, page_of
 from tests.bench.serving import checked, listed, seconds_between, served
 from tests.server import Server
 
-ROUNDS = 5
+ROUNDS = 3
 PAGES = 40
 
 

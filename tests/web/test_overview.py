@@ -122,3 +122,18 @@ def test_a_provider_that_could_not_make_a_sandbox_is_named_with_its_words(
 def test_the_first_key_of_a_moment_comes_before_every_row_made_since() -> None:
     before = now()
     assert first_key(before) <= uuid7() < first_key(before + timedelta(minutes=1))
+
+
+def test_a_policy_that_cannot_answer_is_told_where_everyone_looks(
+    people: People, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = browser_for(people.viewer)
+    assert "could not answer" not in overview(client)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("approvals.policy.evaluator.CompiledPolicy._decide", broken)
+    ask(people.agent, run, "ls")
+    assert "open could not answer 1 time in the last day" in overview(client)
+    assert "could not answer" not in overview(browser_for(people.outsider))
