@@ -29,6 +29,11 @@ def waiting_end() -> None:
     _stopping.set()
 
 
+def is_ending() -> bool:
+    """Say whether this process is about to stop, so that long work should."""
+    return _stopping.is_set()
+
+
 def preferred_wait(request: HttpRequest) -> float:
     """Return the seconds a client wants to wait at most: `Prefer: wait=N` (RFC 7240), else 0."""
     found = re.search(r"(?:^|[,;\s])wait=(\d{1,6})", request.headers.get("Prefer", ""))

@@ -17,6 +17,7 @@ from omniweb.core.installation import installation_id
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
+from omniweb.core.waiting import is_ending
 from sandboxes.manifest import Manifest
 from sandboxes.models import Environment, EnvironmentTest, EnvironmentTestState
 from sandboxes.providers import conformance
@@ -32,6 +33,10 @@ TEST_LEASE = timedelta(minutes=10)
 
 class _Over(Exception):
     """Somebody else has ended this test: its worker was taken for lost."""
+
+
+class _Ending(Exception):
+    """This process is about to stop and does not wait for the rest of the checks."""
 
 
 def environment_test_start(*, actor: Actor, environment: Environment) -> EnvironmentTest:
@@ -80,9 +85,13 @@ def environment_test_run(*, test: EnvironmentTest) -> None:
         manifest = Manifest.parse(test.manifest)
         with Bench(provider, manifest, owner, lambda live: _made(test, live)) as bench:
             for check in conformance.checks():
+                if is_ending():
+                    raise _Ending
                 _record(test, check.on(bench), bench, clean)
     except _Over:
         return
+    except _Ending:
+        _end(test, EnvironmentTestState.LOST, "OmniWeb was stopped while it ran")
     except OmniWebError as error:
         _end(test, EnvironmentTestState.FAILED, clean.text(error.detail))
     except Exception as error:
