@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from omniweb.accounts.permissions import system
+from sandboxes import tasks
 from sandboxes.live import live_sandbox
 from sandboxes.models import Profile, Run
 from sandboxes.providers import registry
 from sandboxes.providers.registry import register_sandbox_provider
+from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.environments import environment_create
 from tests.factories import FREE_POLICY, policy_use, run_ready
 from tests.people import People, browser_for
@@ -103,6 +105,23 @@ def test_an_unchecked_sandbox_is_marked_wherever_it_appears(
         f"/runs/{run.ref}",
     ):
         assert "Isolation not checked." in viewer.get(path).text, path
+
+
+def test_a_test_of_its_environment_shows_what_was_reached(
+    people: People,
+    opened: Callable[..., Run],
+    outside: Callable[..., None],
+    listen: Callable[..., int],
+) -> None:
+    outside(web(listen(WEB)))
+    environment = opened().environment
+    test = environment_test_start(actor=people.operator, environment=environment)
+    tasks.environment_test_run(test.ref)
+    test.refresh_from_db()
+    assert (test.state, test.isolation["verdict"]) == ("failed", "reached")
+    page = browser_for(people.viewer).get(f"/environments/{environment.ref}").text
+    assert "It was reached from inside: the web" in page
+    assert "it still reached the internet" in page
 
 
 @pytest.mark.docker

@@ -185,6 +185,23 @@ def test_every_kind_of_step_can_be_drawn(trajectory: Trajectory) -> None:
         assert words in html
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("proven", "isolation proven"),
+        ("unchecked", "isolation not checked"),
+        ("promised", "isolation not tried"),
+        ("reached", "it reached the network"),
+    ],
+)
+def test_what_was_seen_of_a_sandboxs_isolation_is_said(
+    trajectory: Trajectory, verdict: str, words: str
+) -> None:
+    append(trajectory, StepKind.SANDBOX_STATE, sandbox="sbx_1", state="ready",
+           evidence={"verdict": verdict})  # fmt: skip
+    assert words in drawn(trajectory)
+
+
 def test_a_sealed_record_opens_at_its_beginning_and_a_growing_one_at_its_end(
     trajectory: Trajectory,
 ) -> None:

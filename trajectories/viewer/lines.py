@@ -169,7 +169,21 @@ def _sandbox_state(data: Data) -> list[Phrase]:
     look = look_of(data["state"])
     phrases = [Phrase("Sandbox", MUTED), Phrase(look.word.lower(), _TONES.get(look.tone, ""))]
     phrases += [Phrase(data["provider"], MUTED)] if data.get("provider") else []
+    phrases += _isolation(data.get("evidence") or {})
     return [*phrases, Phrase(data["reason"], MUTED)] if data.get("reason") else phrases
+
+
+def _isolation(evidence: Data) -> list[Phrase]:
+    """Return what was seen of a sandbox's isolation before its first command."""
+    known = {
+        "proven": Phrase("isolation proven", GOOD),
+        "promised": Phrase("isolation not tried", MUTED),
+        "unchecked": Phrase("isolation not checked", BAD),
+        "unknown": Phrase("isolation not to be told", BAD),
+        "reached": Phrase("it reached the network", BAD),
+    }
+    found = known.get(evidence.get("verdict", ""))
+    return [found] if found else []
 
 
 def _file(word: str) -> Callable[[Data], list[Phrase]]:
