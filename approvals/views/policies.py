@@ -10,7 +10,8 @@ from django.views.decorators.http import require_GET, require_POST
 from approvals.checked import checked
 from approvals.forms import ActivateForm
 from approvals.hits import hits_lately
-from approvals.models import PolicyVersion
+from approvals.models import Policy, PolicyVersion
+from approvals.policy.diff import policy_changes
 from approvals.rules import rule_counts, rule_rows
 from approvals.selectors import (
     activations,
@@ -85,8 +86,18 @@ def policy_view(request: Request, ref: str, number: int | None = None) -> HttpRe
         "may_restore": request.actor.may(Action.CONFIGURE) and policy.archived_at is not None,
         "may_administer": request.actor.may(Action.ADMINISTER),
         "needs_other": _needs_other(request, version),
+        "loosened": _loosened(policy, version),
     }
     return page(request, "approvals/policy.html", context)
+
+
+def _loosened(policy: Policy, version: PolicyVersion) -> int:
+    """Return how many known requests a version decides less strictly than the active one."""
+    active = policy.active_version
+    if active is None or active.pk == version.pk:
+        return 0
+    flips = policy_changes(active.compiled(), version.compiled()).flips
+    return sum(flip.is_loosened for flip in flips)
 
 
 def _needs_other(request: Request, version: PolicyVersion) -> bool:

@@ -422,3 +422,12 @@ def test_enter_in_a_line_of_the_editor_saves_nothing(people: People) -> None:
     html = text(browser_for(people.operator).get("/policies/new"))
     form = html[html.index('<form method="post" class="writing"') :]
     assert re.search(r'<button type="submit"[^>]*>', form).group().count('value="check"') == 1  # type: ignore[union-attr]  # there is one
+
+
+def test_whoever_activates_is_told_what_becomes_looser(people: People, policy: Policy) -> None:
+    client = browser_for(people.operator)
+    test = "tests:\n  - {request: {capability: secret.use}, expect: allow}\n"
+    client.post(f"/policies/{policy.ref}/new", {"source": OPEN_POLICY + test, "act": "draft"})
+    html = text(client.get(f"/policies/{policy.ref}/3"))
+    assert "1 known request would be decided less strictly" in html
+    assert "less strictly" not in text(client.get(f"/policies/{policy.ref}/2"))
