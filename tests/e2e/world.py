@@ -80,6 +80,8 @@ class World:
     environment: str
     sandbox: str
     decision: str
+    simulation: str
+    shadow: str
 
 
 def world_make(server: Server) -> World:
@@ -97,6 +99,12 @@ def world_make(server: Server) -> World:
     (policy,) = [row for row in record.rows("/policies") if row["name"] == "harbour"]
     (decided, *_) = [row for row in record.rows("/requests") if row["state"] != "open"]
     environments = {row["name"]: row["id"] for row in record.rows("/environments")}
+    looser = {"source": POLICY.replace("program: rm", "program: rmdir"), "activate": False}
+    record.post(f"/policies/{policy['id']}/versions", looser)
+    shadow = record.post(f"/policies/{policy['id']}/shadows", {"version": 2})
+    agent.ask(run, "rm -rf build")
+    simulation = record.post(f"/policies/{policy['id']}/simulations", {"version": 2})
+    until(lambda: record.get(f"/simulations/{simulation['id']}")["ended_at"], "its result")
     return World(
         request=request["id"],
         decided=decided["id"],
@@ -107,6 +115,8 @@ def world_make(server: Server) -> World:
         environment=environments["local"],
         sandbox=record.rows("/sandboxes")[0]["id"],
         decision=record.rows("/decisions", effect="ask")[0]["id"],
+        simulation=simulation["id"],
+        shadow=shadow["id"],
     )
 
 
