@@ -7,9 +7,10 @@ import json
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from approvals.bisect import answers
+from approvals.bisect import Answer, answers
 from approvals.lens import command_lens
-from approvals.models import Decision
+from approvals.models import Decision, Policy
+from approvals.policy.decision import AuthorityRequest
 from approvals.policy.simulate import recorded_request
 from approvals.selectors import decisions_visible, versions_asked
 from approvals.services.decisions import command_text
@@ -37,7 +38,8 @@ def decision_view(request: Request, ref: str) -> HttpResponse:
         "decision": decision,
         "policy": policy,
         "is_masked": question is None,
-        "answers": answers(versions_asked(policy), question)[::-1] if question else [],
+        "answers": _answers(request, policy, question),
+        "may_configure": request.actor.may(Action.CONFIGURE),
         "lens": lens,
         "target": asked.get("target", {}),
         "told": told,
@@ -45,6 +47,15 @@ def decision_view(request: Request, ref: str) -> HttpResponse:
         "step": _step_of(decision),
     }
     return page(request, "approvals/decision.html", context)
+
+
+def _answers(
+    request: Request, policy: Policy, question: AuthorityRequest | None
+) -> list[Answer] | None:
+    """Ask every version where that is wanted (`?versions=1`): it takes a while where many are."""
+    if question is None or "versions" not in request.GET:
+        return None
+    return answers(versions_asked(policy), question)[::-1]
 
 
 def _step_of(decision: Decision) -> int | None:

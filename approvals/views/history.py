@@ -33,6 +33,7 @@ from omniweb.core.errors import InvalidInput, TooMany
 from omniweb.core.htmx import page
 
 LATEST = 8
+MAX_ANSWERS = 50
 TONES = {"allow": "good", "ask": "wait", "deny": "bad"}
 
 
@@ -139,6 +140,7 @@ def _asked_before(request: Request) -> dict[str, Any]:
 
 def _explained(policy: Policy, version: PolicyVersion, asked: AuthorityRequest) -> dict[str, Any]:
     decision = version.compiled().evaluate(asked)
+    others = versions_asked(policy)
     told, argv = decision.explanation.to_dict(), asked.command
     return {
         "version": version,
@@ -147,7 +149,8 @@ def _explained(policy: Policy, version: PolicyVersion, asked: AuthorityRequest) 
         "told": told,
         "lens": command_lens(argv, command_text(argv), told["parts"]) if argv else None,
         "constraints": decision.constraints.to_dict(),
-        "answers": answers(versions_asked(policy), asked)[::-1],
+        # A page that people wait for asks only so many.
+        "answers": answers(others, asked)[::-1] if len(others) <= MAX_ANSWERS else None,
     }
 
 

@@ -64,9 +64,24 @@ def test_a_decision_says_which_versions_would_have_decided_otherwise(
 ) -> None:
     ask(people.agent, run, "rm -rf build")
     decision = Decision.objects.get(capability="process.exec")
-    html = text(browser_for(people.viewer).get(f"/decisions/{decision.ref}"))
+    client = browser_for(people.viewer)
+    assert "Which version changed it?" in text(client.get(f"/decisions/{decision.ref}"))
+    html = text(client.get(f"/decisions/{decision.ref}?versions=1"))
     assert "What 4 versions of open say" in html
     assert html.count("changed it") == 2
+
+
+def test_a_decision_leads_to_a_kept_test_of_it(people: People, policy: Policy, run: Run) -> None:
+    ask(people.agent, run, "rm -rf build")
+    decision = Decision.objects.get(capability="process.exec")
+    path = f"/policies/{policy.ref}/new?decision={decision.ref}&amp;expect=deny"
+    client = browser_for(people.operator)
+    assert path in text(client.get(f"/decisions/{decision.ref}"))
+    source = client.get(path.replace("&amp;", "&")).context["form"]["source"].value()
+    assert "- name: rm -rf build" in source
+    assert "Keep as a test" not in text(
+        browser_for(people.viewer).get(f"/decisions/{decision.ref}")
+    )
 
 
 def test_a_masked_decision_is_not_asked_again(people: People, policy: Policy, run: Run) -> None:
