@@ -29,7 +29,7 @@ from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
 from omniweb.accounts.selectors import agents_visible
-from omniweb.core.errors import Conflict, InvalidInput, Problem
+from omniweb.core.errors import InvalidInput, Problem
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 
@@ -183,7 +183,7 @@ class Bisected(Schema):
     """What every version of a policy says to one question, oldest first."""
 
     policy: str
-    request: Json
+    request: Json | None = Field(description="null where a secret was masked in what was asked")
     answers: list[AnswerOut]
 
 
@@ -199,13 +199,14 @@ def policy_bisect_view(request: Request, ref: str, body: BisectIn) -> Bisected:
 def decision_versions_view(request: Request, ref: str) -> Bisected:
     """Ask all versions of its policy what was asked in a decision.
 
-    A conflict where a secret was masked in it, so that it cannot be asked again.
+    There are no answers where a secret was masked in it, so that it cannot be asked again.
     """
     decision = decisions_visible(request.actor).by_ref(ref)
     asked = recorded_request(json.dumps(decision.authority_request))
+    policy = decision.version.policy
     if asked is None:
-        raise Conflict("A secret in it was masked when it was recorded; it cannot be asked again")
-    return _bisected(decision.version.policy, asked)
+        return Bisected(policy=policy.ref, request=None, answers=[])
+    return _bisected(policy, asked)
 
 
 def _bisected(policy: Policy, asked: AuthorityRequest) -> Bisected:

@@ -10,6 +10,7 @@ import pytest
 from celery.signals import before_task_publish
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from approvals.policy.document import parse_document
 from omniweb.api import api
 from sandboxes.models import Execution
 from tests.attacks.pages import SIGNED_IN
@@ -124,7 +125,10 @@ def read_by_api(rows: list[dict[str, Any]]) -> Iterator[str]:
         for reference in references(rows, path.split("/")[3]) if "{ref}" in path else ():
             for stream in ("stdout", "stderr") if "{stream}" in path else ("",):
                 for digest in blobs(rows) if "{digest}" in path else ("",):
-                    yield path.format(ref=reference, stream=stream, digest=digest, number=1)
+                    rule = rule_of(rows, reference) if "{rule_id}" in path else ""
+                    if rule is not None:
+                        parts = {"stream": stream, "digest": digest, "number": 1, "rule_id": rule}
+                        yield path.format(ref=reference, **parts)
 
 
 def test_no_page_shows_a_secret(world: World, rows: list[dict[str, Any]]) -> None:
@@ -147,10 +151,25 @@ def read_by_pages(rows: list[dict[str, Any]]) -> Iterator[str]:
         for reference in references(rows, page.on) if page.on else [""]:
             if page.name == "version_new" and is_builtin(rows, reference):
                 continue
+            rule = rule_of(rows, reference)
+            if page.name == "policy_rule" and rule is None:
+                continue
             for digest in digests if page.name == "trajectory_blob" else [""]:
-                yield page.url({page.on: reference, "digest": digest})
+                yield page.url({page.on: reference, "digest": digest, "ask_all": rule})
                 if page.name == "environment_edit":
                     yield page.url({page.on: reference}) + "?as=json"
+
+
+def rule_of(rows: list[dict[str, Any]], reference: str) -> str | None:
+    """Return the id of a rule of a policy, None where it has none."""
+    keys = [row["columns"]["id"] for row in rows if reference and row["ref"] == reference]
+    sources = [
+        row["columns"]["source"]
+        for row in rows
+        if row["ref"].startswith("ver") and row["columns"]["policy_id"] in keys
+    ]
+    rules = (rule.rule_id for text in sources for _, _, rule in parse_document(text).each_rule())
+    return next(rules, None)
 
 
 def is_builtin(rows: list[dict[str, Any]], reference: str) -> bool:
