@@ -20,7 +20,8 @@ from sandboxes.providers import isolation_script
 # For all targets together: each is given ANSWER_SECONDS, and they are tried at once.
 TIME_LIMIT_SECONDS = 20.0
 ANSWER_SECONDS = 4
-# The virtual machine monitor's own data service: it is no network, and holds nobody's keys.
+METADATA = "the metadata address"
+# A virtual machine monitor's own data service there: it is no network, and holds nobody's keys.
 MONITOR = "Firecracker API"
 OPTION = "verify_network_isolation"
 _ACCEPT = f"set the sandbox option {OPTION}=false to accept an unchecked sandbox."
@@ -77,7 +78,7 @@ TARGETS = (
     Target(name="the web over IPv6", how="http", host="2606:4700:4700::1111", port=80),
     Target(name="names", how="resolve", host="example.com"),
     Target(name="a name server", how="dns", host="9.9.9.9", port=53, is_needed=False),
-    Target(name="the metadata address", how="http", host="169.254.169.254", port=80),
+    Target(name=METADATA, how="http", host="169.254.169.254", port=80),
 )
 
 
@@ -243,7 +244,8 @@ def _told(printed: bytes) -> Iterator[tuple[str, str]]:
 def _line(target: Target, told: str) -> Line:
     word, _, detail = told.partition("\t")
     outcome = Outcome(word) if word in set(Outcome) else Outcome.UNKNOWN
-    if outcome is Outcome.REACHED and MONITOR in detail:
+    # Anybody else may call itself that.
+    if outcome is Outcome.REACHED and target.name == METADATA and MONITOR in detail:
         outcome = Outcome.BLOCKED
         detail = f"the sandbox's own virtual machine monitor answered ({MONITOR})"
     host = f"[{target.host}]" if ":" in target.host else target.host

@@ -214,6 +214,13 @@ def test_the_monitors_own_data_service_is_no_leak(
     assert "virtual machine monitor answered" in evidence.lines[0].detail
 
 
+def test_a_web_server_that_calls_itself_the_monitor_is_a_leak(
+    tool: tuple[str, str], listen: Callable[..., int]
+) -> None:
+    evidence = tried(tool[1], [web(listen(MONITOR), "the web")])
+    assert (evidence.verdict, evidence.reason) == (Verdict.REACHED, "the web")
+
+
 def test_an_image_with_nothing_to_try_it_with_is_not_called_isolated(tmp_path: Path) -> None:
     evidence = tried(image(tmp_path / "bin", COMMON), [web(closed_port())])
     assert (evidence.verdict, evidence.tool) == (Verdict.UNKNOWN, "")
