@@ -111,6 +111,7 @@ class Bench:
         self.evidence: Evidence | None = None
         # A sandbox beside the shared one, for checks of two and of ending.
         self.second: LiveSandbox | None = None
+        self.ended: LiveSandbox | None = None
         self._tools: dict[str, bool] = {}
         self._lock = threading.Lock()
 

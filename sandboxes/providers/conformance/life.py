@@ -227,6 +227,7 @@ def ending_stops_commands(bench: Bench) -> None:
         running = pool.submit(run, live, "sh", "-c", f"echo > {name}; sleep {LONG_SECONDS}")
         run(live, "sh", "-c", f"until [ -e {name} ]; do sleep 0.1; done", time_limit_seconds=30)
         live.terminate()
+        bench.second, bench.ended = None, live
         # Whether it counts as killed or as lost, it must not count as finished by itself.
         with suppress(ProviderError):
             same("exit code", running.result(PATIENCE_SECONDS).code, 137)
@@ -361,7 +362,7 @@ def _while_busy[Found](bench: Bench, act: Callable[[], Found]) -> Found:
 
 
 def _second(bench: Bench) -> LiveSandbox:
-    """Return a sandbox beside the shared one; it is made once and ended by `_ended`."""
+    """Return a sandbox beside the shared one; `_ended` ends it."""
     _ = bench.live  # where that cannot be made, neither can this
     if bench.second is None:
         bench.second = bench.another()
@@ -370,9 +371,11 @@ def _second(bench: Bench) -> LiveSandbox:
 
 def _ended(bench: Bench) -> LiveSandbox:
     """Return a sandbox that has been ended."""
-    live = _second(bench)
-    live.terminate()
-    return live
+    if bench.ended is None:
+        live = _second(bench)
+        live.terminate()
+        bench.second, bench.ended = None, live
+    return bench.ended
 
 
 def _short_lived(bench: Bench) -> LiveSandbox:
