@@ -29,7 +29,7 @@ from omniweb.core.errors import (
 from sandboxes.providers import guest
 from sandboxes.providers.base import Stream
 from sandboxes.providers.pump import Output, Stop, Watch
-from sandboxes.providers.remote import Put, RemoteProcess, Spelt, again, spoken
+from sandboxes.providers.remote import Put, RemoteProcess, Spelt, again, is_gibberish, spoken
 
 REQUEST_SECONDS = 60.0
 TRANSFER_SECONDS = 300
@@ -64,6 +64,10 @@ def client(key: str | None, url: str | None, target: str | None) -> daytona.Dayt
     return made
 
 
+NO_VENDOR = (
+    "What answers in Daytona's place does not speak as Daytona does: check DAYTONA_API_URL or the "
+    "option api_url"
+)
 _AWAY = (OSError, httpx.TransportError, httpx_ws.HTTPXWSException, urllib3.exceptions.HTTPError)
 
 
@@ -77,6 +81,10 @@ def calls(refused: type[ProviderError], hidden: Sequence[str | None]) -> Iterato
     except (daytona.DaytonaError, *_AWAY) as error:
         # What the SDK says can quote what it was given; the cause would be logged with it.
         raise _explained(error, refused, hidden) from None
+    except Exception as error:
+        if not is_gibberish(error):
+            raise
+        raise ProviderUnavailable(NO_VENDOR) from None
 
 
 def _explained(
@@ -93,6 +101,8 @@ def _explained(
         later = str(error.headers.get("Retry-After", ""))
         extra = {"retry_after": int(later)} if later.isdecimal() else {}
         return ProviderUnavailable(f"Daytona takes no more requests for now: {said}", **extra)
+    if any(map(is_gibberish, _chain(error))):
+        return ProviderUnavailable(NO_VENDOR)
     status = getattr(error, "status_code", None) or 0
     away = (daytona.DaytonaConnectionError, daytona.DaytonaTimeoutError, *_AWAY)
     if status >= 500 or any(isinstance(one, away) for one in _chain(error)):

@@ -30,7 +30,7 @@ from sandboxes.providers import guest
 from sandboxes.providers.base import EXIT_KILLED
 from sandboxes.providers.limits import KIB
 from sandboxes.providers.pump import Output
-from sandboxes.providers.remote import Put, RemoteProcess, spoken
+from sandboxes.providers.remote import Put, RemoteProcess, is_gibberish, spoken
 
 REQUEST_SECONDS = 60.0
 TRANSFER_SECONDS = 300.0
@@ -73,6 +73,7 @@ _RAISED = (
     pyqwest.StreamError,
     OSError,
 )
+NO_VENDOR = "What answers in E2B's place does not speak as E2B does: check E2B_API_URL"
 _BUSY = (e2b.RateLimitException, e2b.ServiceBusyException)
 _GONE = (
     # A kind of time-out to the SDK, so it is looked for before those.
@@ -91,6 +92,10 @@ def calls(refused: type[ProviderError], hidden: Sequence[str | None]) -> Iterato
     except _RAISED as error:
         # What the SDK says can quote what it was given; the cause would be logged with it.
         raise _explained(error, refused, hidden) from None
+    except Exception as error:
+        if not is_gibberish(error):
+            raise
+        raise ProviderUnavailable(NO_VENDOR) from None
 
 
 def _explained(

@@ -198,6 +198,12 @@ def _secrets(hidden: Iterable[str | None]) -> Iterator[str]:
     return (one for one in hidden if one and len(one) >= _SECRET_CHARACTERS)
 
 
+def is_gibberish(error: BaseException) -> bool:
+    """Say whether an SDK choked on an answer that is none of its vendor's: none has a class for it."""
+    choked = (ValueError, TypeError, LookupError, AttributeError)
+    return type(error) is Exception or isinstance(error, choked)
+
+
 def again[T](act: Callable[[], T], *, attempts: int = 3, pause_seconds: float = 0.5) -> T:
     """Return what an act returns that may be done twice, tried again where nobody answers.
 

@@ -110,6 +110,9 @@ def look(spec: ProviderSpec, options: Mapping[str, Any]) -> Found:
         line = _patiently(spec.name, options)
     except OmniWebError as error:
         return Found(tone="bad", word="Not usable", line=error.detail)
+    except Exception as error:  # noqa: BLE001 - anybody can bring a provider; the page is for all
+        line = f"{type(error).__name__}: {error}"
+        return Found(tone="bad", word="Not usable", line=line)
     if line is None:
         words = f"It did not answer within {PATIENCE_SECONDS} seconds"
         return Found(tone="unsure", word="No answer", line=words)

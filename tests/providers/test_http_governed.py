@@ -26,6 +26,7 @@ from sandboxes.services.runs import run_end, run_finish, run_open
 from sandboxes.services.sandboxes import sandbox_provision
 from tests.factories import FREE_POLICY, ask, policy_use, run_again, run_ready, work
 from tests.people import People, bearer
+from tests.providers import unique
 from tests.providers.services import Asked, Listening, Reply, Wire, listening
 from tests.server import Server
 
@@ -168,10 +169,10 @@ rules:
 @pytest.fixture(scope="module")
 def inner_token(server: Server) -> str:
     """The token of an agent of the other OmniWeb."""
-    with server.client(server.admin_token) as admin:
-        body = {"name": "inner", "source": INNER_POLICY}
-        assert admin.post("/api/v1/policies", json=body).status_code == 201
-    return str(server.agent("outer-omniweb", policy="inner")["token"])
+    # Tests on committed rows come last, after those of other modules: made anew for them.
+    name = unique("inner")
+    server.policy(name, INNER_POLICY.replace("inner", name))
+    return server.agent_made(name, policy=name)
 
 
 # Commands that take a while are looked at from another connection, which sees committed rows only.
@@ -253,7 +254,7 @@ def _approve_next(approver: Any) -> None:
     """Approve our next request in the other's inbox, where other tests may have left some."""
     for _ in range(200):
         listed = approver.get("/api/v1/requests", params={"state": "open"}).json()["items"]
-        found = [item for item in listed if item["sentence"].startswith("outer-omniweb")]
+        found = [item for item in listed if item["sentence"].startswith("inner_")]
         if found:
             one = approver.get(f"/api/v1/requests/{found[0]['id']}").json()
             vote = {"verdict": "approve", "review_token": one["review_token"]}

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from omniweb.core.errors import InvalidInput, SandboxLost, SandboxUnsupported
 from sandboxes import checks
+from sandboxes.adapters.none import NoneProvider
 from sandboxes.live import _opened
 from sandboxes.manifest import Manifest
 from sandboxes.models import Profile, RunState
@@ -34,7 +37,7 @@ from sandboxes.services.environments import environment_create
 from sandboxes.services.reconcile import reconcile, sandboxes_compare
 from sandboxes.services.runs import run_end, run_finish
 from tests.factories import run_again, run_ready
-from tests.people import People
+from tests.people import People, browser_for
 from tests.providers.running import Ran, run, sh, somebody
 from tests.server import ROOT, Server
 
@@ -330,3 +333,27 @@ def test_a_failure_stops_the_start_with_one_clear_line(server_new: Callable[...,
     assert done.returncode == 1
     assert "(omniweb.E101) A sandbox provider cannot be loaded: ModuleNotFoundError" in done.stderr
     assert "mine=nowhere_at_all:make" in done.stderr
+
+
+class _Broken(NoneProvider):
+    """A provider whose check raises what no provider should."""
+
+    def check(self) -> str:
+        raise RuntimeError("its author forgot this")
+
+
+def test_what_breaks_in_a_check_is_told_and_the_other_providers_still_are(
+    people: People, names: None
+) -> None:
+    register_sandbox_provider("mine", lambda options: _Broken(provider_spec("none"), options))
+    told = StringIO()
+    call_command("doctor", "--json", stdout=told)
+    seen = {item["name"]: item for item in json.loads(told.getvalue())["findings"]}
+    assert (seen["mine"]["ok"], seen["mine"]["seen"]) == (
+        False,
+        "RuntimeError: its author forgot this",
+    )
+    assert seen["local"]["ok"]
+    page = browser_for(people.admin).get("/providers/mine/here")
+    assert "Not usable" in page.text
+    assert "RuntimeError: its author forgot this" in page.text

@@ -162,6 +162,8 @@ def _checked(name: str, check: Callable[[], str], fix: str) -> Finding:
         return Finding(name=name, ok=True, seen=check())
     except OmniWebError as error:
         return Finding(name=name, ok=False, seen=error.detail, fix=fix)
+    except Exception as error:  # noqa: BLE001 - anybody can bring a provider; the others are still told
+        return Finding(name=name, ok=False, seen=f"{type(error).__name__}: {error}", fix=fix)
 
 
 def _gvisor() -> Finding:
