@@ -9,12 +9,18 @@ from __future__ import annotations
 import os
 
 from celery import Celery
+from celery.signals import task_postrun, task_prerun
+from django.db import close_old_connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "omniweb.settings")
 
 app = Celery("omniweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["approvals", "sandboxes", "trajectories", "omniweb.web"])
+
+# As Django does before and after a request: closes what is too old or broken.
+for signal in (task_prerun, task_postrun):
+    signal.connect(close_old_connections, dispatch_uid="omniweb")
 
 
 def beat_schedule(reconcile_seconds: float) -> dict[str, dict[str, object]]:

@@ -7,6 +7,7 @@ complete. A variable named `NAME_FILE` holds the path of a file with the value.
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 
 import environ
@@ -174,6 +175,8 @@ CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = WORKER_THREADS
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
+# Celery would close a thread's connection after each task; here it lives as long as requests' do.
+CELERY_DB_REUSE_MAX = sys.maxsize
 
 # People
 
