@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from tests.server import Server
 
@@ -20,6 +24,12 @@ def test_a_killed_server_starts_again_with_what_it_had(server_new: Callable[...,
     assert httpx.get(f"{server.url}/health/ready").is_success
     assert agent["token"].startswith("omw_")
     assert server.stop() == 0
+
+
+def test_a_port_that_links_would_not_lead_to_is_refused(settings: Any) -> None:
+    settings.PORT, settings.PUBLIC_URL = 8000, "http://localhost:8000"
+    with pytest.raises(CommandError, match="set OMNIWEB_PORT instead of --port"):
+        call_command("serve", port=8001)
 
 
 def test_stopping_answers_those_who_wait_and_leaves_no_traceback(

@@ -40,6 +40,11 @@ class Command(BaseCommand):
         """Serve until told to stop."""
         if no_worker and not settings.REDIS_URL:
             raise CommandError("--no-worker needs REDIS_URL: without it, workers hear nothing")
+        if f"http://localhost:{port}" != settings.PUBLIC_URL == f"http://localhost:{settings.PORT}":
+            raise CommandError(
+                "Links would lead to another port: set OMNIWEB_PORT instead of --port, or "
+                "OMNIWEB_PUBLIC_URL to the address that people and agents open"
+            )
         _check_port(host, port)
         admin = installation_prepare()
         path = reverse("sign_in_link", args=[link_create(user=admin)])
