@@ -26,16 +26,22 @@ shift
 exec "$@"
 """
 
-# $1: a mark; $2: a file to be stdin, removed once it is open, or nothing; the rest: the command.
-# Its end is told on stderr by the mark and the exit code. The shell's own words about a command
+# $1: a mark; $2: a file to be stdin, removed once it is open, "-" for the stdin there is, or
+# nothing; $3: whether stdout has an end of its own; the rest: the command. Its end is told on stderr
+# by the mark and the exit code, and, if asked, on stdout too. The shell's own words about a command
 # that a signal ended are nobody's output.
 _WATCHED = """
-mark=$1 input=$2
-shift 2
-if [ "$input" ]; then exec < "$input"; rm -f -- "$input"; else exec < /dev/null; fi
+mark=$1 input=$2 both=$3
+shift 3
+case $input in
+  -) ;;
+  ?*) exec < "$input"; rm -f -- "$input" ;;
+  *) exec < /dev/null ;;
+esac
 exec 3>&2 2> /dev/null
 ( exec "$@" ) 2>&3 3>&-
 code=$?
+[ ! "$both" ] || printf '%s %s\\n' "$mark" "$code"
 printf '%s %s\\n' "$mark" "$code" >&3
 exit "$code"
 """
@@ -212,9 +218,14 @@ def run(cwd: str, argv: tuple[str, ...]) -> list[str]:
     return _script(_RUN, "sh", posixpath.normpath(cwd), *argv)
 
 
-def watched(mark: str, argv: Sequence[str], stdin_file: str = "") -> list[str]:
-    """Return a command that tells its end on stderr, with a file of the sandbox as its stdin."""
-    return _script(_WATCHED, "sh", mark, stdin_file, *argv)
+def watched(
+    mark: str, argv: Sequence[str], stdin_file: str = "", *, both: bool = False
+) -> list[str]:
+    """Return a command that tells its end on stderr, or both streams, with a file as its stdin.
+
+    Where streams come apart, one may be behind the other, so each needs an end.
+    """
+    return _script(_WATCHED, "sh", mark, stdin_file, "both" if both else "", *argv)
 
 
 def spelt(argv: Sequence[str], pipes: str, stdin_file: str = "") -> list[str]:

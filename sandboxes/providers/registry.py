@@ -52,12 +52,8 @@ def check_environment(provider: str, options: Mapping[str, Any], manifest: Manif
 
 
 def check_installed(provider: str) -> None:
-    """Raise ProviderMissing when this version does not drive the provider or its SDK is absent."""
+    """Raise ProviderMissing when the provider's SDK is absent."""
     spec = provider_spec(provider)
-    if not spec.available:
-        raise ProviderMissing(
-            f"This version of OmniWeb does not drive the {spec.label} provider yet"
-        )
     if spec.sdk is not None and find_spec(spec.sdk) is None:
         raise ProviderMissing(spec.missing)
 

@@ -95,11 +95,6 @@ class ProviderSpec:
     is_test: bool = False
 
     @property
-    def available(self) -> bool:
-        """Whether this version drives the provider at all."""
-        return self.adapter is not None or self.factory is not None
-
-    @property
     def secret_options(self) -> frozenset[str]:
         """The options whose values are shown and recorded nowhere; a header may hold a token, too."""
         kinds = (Kind.SECRET, Kind.HEADERS)

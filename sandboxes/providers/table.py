@@ -181,6 +181,7 @@ MODAL = ProviderSpec(
     ),
     enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
     can=frozenset(Ability) - {Ability.PAUSE},
+    adapter="sandboxes.adapters.modal.ModalProvider",
 )
 
 VERCEL = ProviderSpec(

@@ -102,8 +102,6 @@ def here_view(request: Request, name: str) -> HttpResponse:
 
 def look(spec: ProviderSpec, options: Mapping[str, Any]) -> Found:
     """Ask a provider whether it would work, for at most a few seconds."""
-    if not spec.available:
-        return Found(tone="plain", word="Not yet", line="This version of OmniWeb does not drive it")
     if any(option.required and not options.get(option.name) for option in spec.options):
         return Found(tone="plain", word="By environment", line="Needs options of an environment")
     try:

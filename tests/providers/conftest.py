@@ -19,8 +19,9 @@ from tests.providers.running import somebody
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 E2B = pytest.param("e2b", marks=pytest.mark.standin)
 DAYTONA = pytest.param("daytona", marks=pytest.mark.standin)
+MODAL = pytest.param("modal", marks=pytest.mark.standin)
 VERCEL = pytest.param("vercel", marks=pytest.mark.standin)
-HOSTED = ("e2b", "daytona", "vercel")
+HOSTED = ("e2b", "daytona", "modal", "vercel")
 GVISOR = pytest.param("gvisor", marks=[pytest.mark.docker, pytest.mark.gvisor])
 
 Create = Callable[..., LiveSandbox]
@@ -53,7 +54,7 @@ def create(docker_image: str, install: str) -> Iterator[Create]:
     docker_provider(docker_image).cleanup(install)
 
 
-@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR, E2B, DAYTONA, VERCEL])
+@pytest.fixture(scope="module", params=["local", DOCKER, GVISOR, E2B, DAYTONA, MODAL, VERCEL])
 def live(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveSandbox]:

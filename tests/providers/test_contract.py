@@ -29,6 +29,7 @@ PLACES: dict[str, tuple[str, list[pytest.MarkDecorator]]] = {
     "http": ("http", [pytest.mark.docker]),
     "e2b": ("e2b", [pytest.mark.standin]),
     "daytona": ("daytona", [pytest.mark.standin]),
+    "modal": ("modal", [pytest.mark.standin]),
     "vercel": ("vercel", [pytest.mark.standin]),
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 
@@ -54,7 +54,7 @@ class Fault:
     """
 
     line: str
-    reply: Reply | None = None
+    reply: Any = None
     delay: float = 0.0
     lost: bool = False
     times: int = 10**9
@@ -168,12 +168,43 @@ class Server(ThreadingHTTPServer):
     connections: set[socket.socket]
 
 
-class Standin:
+class Line(Protocol):
+    """A request that is known by its line, such as method and path."""
+
+    @property
+    def line(self) -> str:
+        """Return what patterns are compared with."""
+
+
+class Record[A: Line]:
+    """What a vendor was asked, and what is to go wrong."""
+
+    def __init__(self) -> None:
+        self.asked: list[A] = []
+        self.faults: list[Fault] = []
+
+    def fail(self, line: str, **what: Any) -> None:
+        """Have requests go wrong whose line matches a pattern; see Fault."""
+        self.faults.append(Fault(line=line, **what))
+
+    def fault(self, asked: A) -> Fault | None:
+        """Return what goes wrong with a request, and count it."""
+        for fault in self.faults:
+            if fault.times > 0 and re.search(fault.line, asked.line):
+                fault.times -= 1
+                return fault
+        return None
+
+    def lines(self, pattern: str = "") -> list[str]:
+        """Return the lines of all that was asked and matches."""
+        return [asked.line for asked in self.asked if re.search(pattern, asked.line)]
+
+
+class Standin(Record[Asked]):
     """A vendor's service: `respond` is its own; the rest is alike for all."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.faults: list[Fault] = []
+        super().__init__()
         self._server = Server(("127.0.0.1", 0), Wire)
         self._server.standin, self._server.connections = self, set()
 
@@ -193,22 +224,6 @@ class Standin:
         for connection in list(self._server.connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-
-    def fail(self, line: str, **what: Any) -> None:
-        """Have requests go wrong whose line (method and path) matches a pattern; see Fault."""
-        self.faults.append(Fault(line=line, **what))
-
-    def fault(self, asked: Asked) -> Fault | None:
-        """Return what goes wrong with a request, and count it."""
-        for fault in self.faults:
-            if fault.times > 0 and re.search(fault.line, asked.line):
-                fault.times -= 1
-                return fault
-        return None
-
-    def lines(self, pattern: str = "") -> list[str]:
-        """Return method and path of all that was asked and matches."""
-        return [asked.line for asked in self.asked if re.search(pattern, asked.line)]
 
     def respond(self, asked: Asked, wire: Wire) -> Reply | None:
         """Return the answer, None where it was sent already. Raises Refusal."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.requirements.sandbox_providers import waiting
+from tests.requirements.sandbox_providers import vendors
 
 
 @pytest.fixture(autouse=True)
 def vendors_stop() -> Iterator[None]:
     """Stop the vendors' stand-ins that a test has started."""
     yield
-    while waiting.started:
-        waiting.started.pop().stop()
+    while vendors.started:
+        vendors.started.pop().stop()

@@ -27,7 +27,7 @@ from sandboxes.services.runs import run_end, run_finish
 from tests.factories import ask, policy_use, run_again, run_ready, work
 from tests.people import People, bearer, browser_for
 from tests.providers.services import Honest, listening
-from tests.requirements.sandbox_providers.waiting import Hosted, hosted
+from tests.requirements.sandbox_providers.vendors import Hosted, hosted
 from tests.server import ROOT
 
 HOSTED = ("e2b", "daytona", "modal", "vercel")
@@ -113,7 +113,7 @@ def _extras() -> dict[str, Any]:
 def test_what_is_built_in_needs_nothing_installed(provider: str) -> None:
     """'built in'."""
     spec = provider_spec(provider)
-    assert (spec.extra, spec.sdk, spec.available) == (None, None, True)
+    assert (spec.extra, spec.sdk) == (None, None)
 
 
 # The list below the table

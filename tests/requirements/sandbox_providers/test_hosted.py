@@ -1,4 +1,4 @@
-"""E2B, Daytona, Modal and Vercel: what is known of them now, and what their adapters will hold."""
+"""E2B, Daytona, Modal and Vercel: what is known of them, and what their adapters hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.factories import ask, policy_use, run_ready, work
 from tests.people import People, bearer
 from tests.providers.running import run, sh
 from tests.requirements.sandbox_providers.doors import session_open
-from tests.requirements.sandbox_providers.waiting import Hosted, hosted
+from tests.requirements.sandbox_providers.vendors import Hosted, hosted
 
 HOSTED = ("e2b", "daytona", "modal", "vercel")
 

@@ -26,7 +26,7 @@ from tests.requirements.sandbox_providers.doors import (
     refused_in_the_protocol,
     session_open,
 )
-from tests.requirements.sandbox_providers.waiting import hosted
+from tests.requirements.sandbox_providers.vendors import hosted
 
 NEEDED = {"http": {"base_url": "https://sandboxes.example.org"}}
 OPEN = {"default": "allow"}

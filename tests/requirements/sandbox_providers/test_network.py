@@ -17,7 +17,7 @@ from tests.people import People, browser_for
 from tests.providers.running import somebody
 from tests.providers.services import Honest, listening
 from tests.requirements.sandbox_providers.doors import session_open
-from tests.requirements.sandbox_providers.waiting import Hosted, hosted
+from tests.requirements.sandbox_providers.vendors import Hosted, hosted
 
 NEEDED = {"http": {"base_url": "https://sandboxes.example.org"}}
 REFUSED = "Refused when the environment is saved"

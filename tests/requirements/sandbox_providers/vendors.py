@@ -1,9 +1,4 @@
-"""What waits for an adapter that is not there yet. This list only shrinks.
-
-An entry is a passage of the document that has its test already, marked to fail until the provider
-is driven. Whoever writes the adapter takes its entries out, passage by passage, and writes
-`tests/standins/<provider>.py`, whose `Vendor` is described here.
-"""
+"""The hosted providers and the stand-ins of their vendors (`tests/standins`)."""
 
 from __future__ import annotations
 
@@ -12,32 +7,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from omniweb.core.errors import ProviderMissing
 from sandboxes.manifest import Manifest
 from sandboxes.providers.base import LiveSandbox
 from sandboxes.providers.registry import open_provider
 from tests import machine
 from tests.providers.running import somebody
-
-_EVERY_HOSTED = {
-    "the extra installs its SDK",
-    "a missing SDK is said",
-    "an image in the manifest wins",
-    "max_output_bytes caps each stream",
-    "no credential is inside",
-}
-WAITING: dict[str, frozenset[str]] = {
-    "modal": frozenset(
-        _EVERY_HOSTED
-        | {
-            "block_network",
-            "the network is on when the manifest says so",
-            "allowed hosts are its outbound_domain_allowlist",
-            "an app of ours, made if missing",
-            "timeout_seconds is its lifetime",
-        }
-    ),
-}
 
 
 class Vendor(Protocol):
@@ -64,11 +38,10 @@ started: list[Vendor] = []
 
 
 class Hosted:
-    """Our adapter and the stand-in it talks to; making one fails while there is no adapter."""
+    """Our adapter and the stand-in it talks to."""
 
     def __init__(self, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name = provider
-        open_provider(provider, {})
         machine.require("standin")
         self.vendor: Vendor = import_module(f"tests.standins.{provider}").start()
         started.append(self.vendor)
@@ -82,21 +55,6 @@ class Hosted:
 
 
 def hosted(passage: str, *providers: str) -> pytest.MarkDecorator:
-    """Run a test with each provider's adapter, and expect it to fail where that is waited for."""
-    cases = [
-        pytest.param(provider, marks=_marks(provider, passage), id=f"{provider}: {passage}")
-        for provider in providers
-    ]
+    """Run a test of a passage of the document with each provider's adapter."""
+    cases = [pytest.param(provider, id=f"{provider}: {passage}") for provider in providers]
     return pytest.mark.parametrize("provider", cases)
-
-
-# What was marked, so that a test can compare it with the list.
-marked: set[tuple[str, str]] = set()
-
-
-def _marks(provider: str, passage: str) -> list[pytest.MarkDecorator]:
-    if passage not in WAITING.get(provider, ()):
-        return []
-    marked.add((provider, passage))
-    reason = f"waits for the {provider} adapter"
-    return [pytest.mark.xfail(strict=True, raises=ProviderMissing, reason=reason)]
