@@ -12,7 +12,7 @@ from approvals.lens import Lens, PartView, command_lens
 from approvals.models import Decision, Request, RequestKind, RequestState, Verdict, Vote
 from approvals.queue import asked_for
 from approvals.selectors import earlier_like
-from omniweb.accounts.permissions import Actor
+from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.canonical import digest
 from omniweb.core.templatetags.ui import duration
 from omniweb.core.text import ascii_host
@@ -76,6 +76,7 @@ class Card:
     before: list[Moment]
     votes: list[Vote]
     refusal: str | None
+    may_configure: bool
 
     @property
     def candidate(self) -> Data:
@@ -120,6 +121,7 @@ def card_of(actor: Actor, request: Request) -> Card:
         before=_just_before(request),
         votes=votes,
         refusal=_refusal(actor, request, votes),
+        may_configure=actor.may(Action.CONFIGURE),
     )
 
 

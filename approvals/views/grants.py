@@ -20,7 +20,7 @@ from omniweb.core.pagination import paginate
 def grants_view(request: Request) -> HttpResponse:
     """Every standing yes, newest first."""
     found = paginate(
-        grants_visible(request.actor).select_related("trajectory"),
+        grants_visible(request.actor).select_related("trajectory", "request__version__policy"),
         request.GET.get("cursor") or None,
     )
     context = {
@@ -28,6 +28,7 @@ def grants_view(request: Request) -> HttpResponse:
         "older": f"?cursor={found.next_cursor}" if found.next_cursor else "",
         "newer": reverse("grants") if request.GET.get("cursor") else "",
         "may_decide": request.actor.may(Action.REQUEST_DECIDE),
+        "may_configure": request.actor.may(Action.CONFIGURE),
     }
     return page(request, "approvals/grants.html", context)
 

@@ -190,6 +190,10 @@ def test_standing_yeses_are_listed_and_taken_back(people: People, run: Run) -> N
     vote(people.approver, request, scope=Scope.RUN)
     grant = Grant.objects.get()
     assert "fix-bot wants to run git" in text(client.get("/grants"))
+    rule = f'href="/policies/{request.version.policy.ref}/suggest"'
+    for page in ("/grants", f"/inbox/{request.ref}"):
+        assert rule in browser_for(people.admin).get(page).text
+        assert rule not in client.get(page).text
     path = f"/grants/{grant.ref}/revoke"
     assert browser_for(people.outsider).post(path).status_code == 404
     assert browser_for(people.viewer).post(path).status_code == 403
