@@ -27,6 +27,15 @@ def pytest_xdist_setupnodes() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks nothing of a database: on a second one it would be the same test again."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        uses = item.get_closest_marker("django_db") or fixtures & {"db", "server", "server_new"}
+        if item.path.parent.name in ("policy", "providers") and not uses:
+            item.add_marker("once")
+
+
 @pytest.fixture(autouse=True)
 def empty_cache() -> None:
     """Let no test be refused for what others before it asked: rates are counted in the cache."""
