@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +13,7 @@ from django.core.management.base import CommandError
 
 from omniweb.core.ids import ref, uuid7
 from omniweb.core.installation import installation_id
+from omniweb.management.stand_ins import stand_in
 from sandboxes.capabilities import Setting
 from sandboxes.manifest import Manifest
 from sandboxes.models import Environment
@@ -22,8 +21,6 @@ from sandboxes.providers.base import Owner, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
 from sandboxes.providers.spec import ProviderSpec
 from sandboxes.services.reconcile import DOCTOR
-
-STAND_INS = "tests.standins"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,9 @@ class Subject:
 
 
 @contextmanager
-def subject(provider: str, environment: str = "", *, stand_in: bool = False) -> Iterator[Subject]:
+def subject(
+    provider: str, environment: str = "", *, on_stand_in: bool = False
+) -> Iterator[Subject]:
     """Give a provider as an environment has it, or with what it takes by default.
 
     Raises CommandError saying what to do where that is not enough, and what opening a provider
@@ -46,8 +45,8 @@ def subject(provider: str, environment: str = "", *, stand_in: bool = False) -> 
         raise CommandError(f"{spec.label} runs no commands, so there is nothing to check")
     options, fields = _stored(spec, environment) if environment else _default(spec)
     with ExitStack() as opened:
-        if stand_in:
-            options = {**options, **opened.enter_context(_stand_in(spec))}
+        if on_stand_in:
+            options = {**options, **opened.enter_context(stand_in(spec)).options}
         _insist(spec, options)
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="omniweb-doctor-"))
         if spec.execution_surface == "host" and not environment:
@@ -88,23 +87,3 @@ def _default(spec: ProviderSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     if spec.name == "docker":
         options = {"image": settings.DOCKER_IMAGE, "runtime": settings.DOCKER_RUNTIME or None}
     return options, {} if keeps else {"network_policy": {"default": "allow"}}
-
-
-@contextmanager
-def _stand_in(spec: ProviderSpec) -> Iterator[dict[str, Any]]:
-    """Start a provider's stand-in on this machine and give the options that lead to it."""
-    name = f"{STAND_INS}.{spec.name}"
-    try:
-        vendor = import_module(name).start()
-    except ModuleNotFoundError as error:
-        if not name.startswith(str(error.name)):
-            raise
-        raise CommandError(
-            f"There is no stand-in for {spec.name}: only hosted providers have one, and only in a "
-            "checkout of OmniWeb's source"
-        ) from None
-    os.environ.update({**vendor.variables, **getattr(vendor, "addresses", {})})
-    try:
-        yield vendor.options
-    finally:
-        vendor.stop()

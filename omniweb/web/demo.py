@@ -66,22 +66,20 @@ rules:
       capability: "workspace.*"
 """
 
-# In a container the demo asks for the network; this machine has it anyway, so there it asks to
-# set a variable.
-ERRANDS = {
-    "docker": Errand(
-        title="Find a way out",
-        manifest={"network_policy": {"default": "allow"}},
-        intent="I need the network, and look for the way out.",
-        command="cat /proc/net/route",
-    ),
-    "local": Errand(
-        title="Choose a channel",
-        manifest={"environment": {"plain": {"CHANNEL": "stable"}}},
-        intent="My commands need to know the channel.",
-        command="printenv CHANNEL",
-    ),
-}
+# In a sandbox the demo asks for the network; this machine has it anyway, so there it asks to set a
+# variable.
+IN_A_SANDBOX = Errand(
+    title="Find a way out",
+    manifest={"network_policy": {"default": "allow"}},
+    intent="I need the network, and look for the way out.",
+    command="cat /proc/net/route",
+)
+ON_THIS_MACHINE = Errand(
+    title="Choose a channel",
+    manifest={"environment": {"plain": {"CHANNEL": "stable"}}},
+    intent="My commands need to know the channel.",
+    command="printenv CHANNEL",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,7 @@ class Demo:
     @property
     def errand(self) -> Errand:
         """What it asks for besides commands, where it runs."""
-        return ERRANDS[self.environment.provider]
+        return ON_THIS_MACHINE if self.environment.provider == "local" else IN_A_SANDBOX
 
 
 def demo_place(team: Team) -> str:
@@ -104,14 +102,15 @@ def demo_place(team: Team) -> str:
 
 
 @contextmanager
-def demo_prepare(*, actor: Actor) -> Iterator[Demo]:
+def demo_prepare(*, actor: Actor, provider: str = "") -> Iterator[Demo]:
     """Yield the demo agent with a fresh token, which ends with the block.
 
-    Makes its policy and its environment where they are missing; a second demo uses them again.
-    Raises NotPermitted for a person who may not configure.
+    It runs on a provider that is named, or on what there is. Makes its policy and its environment
+    where they are missing; a second demo uses them again. Raises NotPermitted for a person who may
+    not configure.
     """
     actor.require(Action.CONFIGURE)
-    environment = _docker(actor.team) or _here(actor)
+    environment = _hosted(actor, provider) if provider else _docker(actor.team) or _here(actor)
     agent = _agent(actor, _policy(actor), environment)
     token, secret = token_create(
         actor=actor,
@@ -126,12 +125,15 @@ def demo_prepare(*, actor: Actor) -> Iterator[Demo]:
         token_revoke(actor=actor, token=token)
 
 
-def demo_run(*, actor: Actor, url: str, tell: Tell) -> None:
+def demo_run(*, actor: Actor, url: str, tell: Tell, provider: str = "") -> None:
     """Play the demo against the server at `url`, until people have decided or patience ends.
 
     Raises httpx.HTTPError when the server cannot be reached or refuses.
     """
-    with demo_prepare(actor=actor) as demo, demo_client(url, demo.secret) as client:
+    with (
+        demo_prepare(actor=actor, provider=provider) as demo,
+        demo_client(url, demo.secret) as client,
+    ):
         tell(f"{demo.agent.name} runs on {demo.environment.provider}")
         DemoAgent(client, tell).work(demo.errand)
 
@@ -163,6 +165,13 @@ def _has_image(options: dict[str, Any]) -> bool:
 
     with engine_errors():
         return bool(client().images(name=options.get("image"), quiet=True))
+
+
+def _hosted(actor: Actor, provider: str) -> Environment:
+    found = Environment.objects.filter(team=actor.team, name=provider, provider=provider).first()
+    return found or environment_create(
+        actor=actor, name=provider, provider=provider, options={}, manifest={}
+    )
 
 
 def _here(actor: Actor) -> Environment:

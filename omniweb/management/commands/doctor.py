@@ -88,7 +88,7 @@ class Command(BaseCommand):
         provider, environment = options["provider"], options["environment"]
         told = None if options["json"] else self._print
         try:
-            with subject(provider, environment, stand_in=options["standin"]) as found:
+            with subject(provider, environment, on_stand_in=options["standin"]) as found:
                 results = list(
                     conformance.run(found.provider, found.manifest, owner(), options["check"], told)
                 )
