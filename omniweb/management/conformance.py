@@ -46,7 +46,7 @@ def subject(
     options, fields = _stored(spec, environment) if environment else _default(spec)
     with ExitStack() as opened:
         if on_stand_in:
-            options = {**options, **opened.enter_context(stand_in(spec)).options}
+            options = {**options, **opened.enter_context(stand_in(spec))}
         _insist(spec, options)
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="omniweb-doctor-"))
         if spec.execution_surface == "host" and not environment:

@@ -34,16 +34,12 @@ class OwnServer:
 
 
 @contextmanager
-def own_server(more: Mapping[str, str]) -> Iterator[OwnServer]:
-    """Give a server with a worker and nobody's data, and more variables than there are here.
-
-    Raises CommandError if it does not start.
-    """
+def own_server() -> Iterator[OwnServer]:
+    """Give a server with a worker and nobody's data; raises CommandError if it does not start."""
     with tempfile.TemporaryDirectory(prefix="omniweb-demo-") as data:
         port = _port()
         variables = {
             **{name: value for name, value in os.environ.items() if not _is_ours(name)},
-            **more,
             "OMNIWEB_DATA": data,
             "OMNIWEB_PORT": str(port),
         }

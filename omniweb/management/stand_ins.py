@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -17,17 +16,9 @@ from sandboxes.providers.spec import ProviderSpec
 STAND_INS = "tests.standins"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StandIn:
-    """A stand-in that runs: the options and the variables that lead a provider to it."""
-
-    options: Mapping[str, Any]
-    variables: Mapping[str, str]
-
-
 @contextmanager
-def stand_in(spec: ProviderSpec) -> Iterator[StandIn]:
-    """Have a provider's stand-in run, found by the provider in this process.
+def stand_in(spec: ProviderSpec) -> Iterator[dict[str, Any]]:
+    """Have a provider's stand-in run, found from here and from child processes; give its options.
 
     Raises ProviderMissing for a missing SDK, and CommandError where there is no stand-in or this
     machine cannot run its sandboxes.
@@ -47,10 +38,9 @@ def stand_in(spec: ProviderSpec) -> Iterator[StandIn]:
     if missing:
         raise CommandError(f"{missing}; on Debian: apt install bubblewrap util-linux")
     running = vendor.start()
-    started = StandIn(options=running.options, variables={**running.variables, **running.addresses})
     try:
-        with _set(started.variables):
-            yield started
+        with _set({**running.variables, **running.addresses}):
+            yield running.options
     finally:
         running.stop()
 

@@ -147,7 +147,7 @@ class VercelProvider(SandboxProvider):
                 "Vercel needs a token, its team and a project: set VERCEL_TOKEN, VERCEL_TEAM_ID "
                 "and VERCEL_PROJECT_ID, or the option project_id"
             )
-        url = os.environ.get("OMNIWEB_VERCEL_URL")
+        url = os.environ.get("VERCEL_API_URL")
         with self._lock:
             name = repr((token, team, project, url))
             if kept := self._clients.get(name):

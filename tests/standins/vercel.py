@@ -87,7 +87,7 @@ class Vercel(Standin):
             "VERCEL_TEAM_ID": "team_" + secrets.token_hex(8),
             "VERCEL_PROJECT_ID": "prj_" + secrets.token_hex(8),
         }
-        self.addresses = {"OMNIWEB_VERCEL_URL": f"{self.url}/api"}
+        self.addresses = {"VERCEL_API_URL": f"{self.url}/api"}
         self.created: list[dict[str, Any]] = []
         self.sandboxes: dict[str, Sandbox] = {}
         self.reaches_internet = False

@@ -150,7 +150,8 @@ def demo(variables: dict[str, str], provider: str) -> Iterator[tuple[subprocess.
     ) as process:
         assert process.stdout
         try:
-            link = next(line.split()[-1] for line in process.stdout if "Sign in as" in line)
+            link = next((one.split()[-1] for one in process.stdout if "Sign in as" in one), "")
+            assert link, "no link was printed"
             yield process, link
         finally:
             process.send_signal(signal.SIGINT)

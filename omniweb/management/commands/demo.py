@@ -63,10 +63,10 @@ class Command(BaseCommand):
     def _stand_in(self, provider: str) -> None:
         """Play it on a provider's stand-in until Ctrl-C, which leaves nothing behind."""
         spec = provider_spec(provider)
-        with suppress(KeyboardInterrupt), stand_in(spec) as vendor:
+        with suppress(KeyboardInterrupt), stand_in(spec):
             # Whoever ends this has all of it ended.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            with own_server(vendor.variables) as server:
+            with own_server() as server:
                 self._tell(
                     f"This is not {spec.label}: a stand-in on this machine answers {spec.label}'s "
                     "own SDK, and runs the commands here, cut off by bubblewrap. Sign in by the "
