@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import suppress
 from datetime import timedelta
 
 from django.conf import settings
@@ -17,16 +18,27 @@ from approvals.models import Request, RequestState
 from approvals.services.requests import request_spend
 from omniweb.core.clock import now
 from omniweb.core.database import AWAY, insist
-from omniweb.core.errors import CommandLost, OmniWebError, SandboxLost
+from omniweb.core.errors import CommandLost, OmniWebError, ProviderUnavailable, SandboxLost
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
 from sandboxes.candidate import execution_digest
+from sandboxes.capabilities import Ability
 from sandboxes.live import live_sandbox
 from sandboxes.models import Execution, ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.output import Output
 from sandboxes.providers.base import Command, CommandResult
+from sandboxes.providers.registry import provider_spec
 from sandboxes.secrecy import redactor_for
+from sandboxes.services.circuits import (
+    circuit_answered,
+    circuit_failed,
+    circuit_of,
+    circuit_try,
+    circuit_watched,
+    circuit_words,
+    is_out_of_patience,
+)
 from sandboxes.services.sandboxes import (
     sandbox_current,
     sandbox_doubt,
@@ -50,9 +62,45 @@ def execution_run(*, execution: Execution) -> None:
         return
     if sandbox.state != SandboxState.READY:
         return  # whoever makes it ready rings again
-    if not _claim(execution, sandbox):
+    if not _is_answering(execution, sandbox) or not _claim(execution, sandbox):
         return
-    _perform(execution, sandbox)
+    if failure := _perform(execution, sandbox):
+        circuit_failed(run=run, error=failure)
+    else:
+        circuit_answered(run=run)
+
+
+def _is_answering(execution: Execution, sandbox: Sandbox) -> bool:
+    """Say whether the provider may be called; one that is broken is first asked for the sandbox.
+
+    A command is too dear to try with: it runs at most once, whatever becomes of it. Where the
+    provider tells no state there is nothing else to try with.
+    """
+    run = execution.run
+    circuit = circuit_of(run)
+    if circuit is None or not circuit.is_open:
+        return True
+    if circuit_try(circuit=circuit):
+        if Ability.STATE not in provider_spec(run.provider).can:
+            return True
+        with suppress(OmniWebError), circuit_watched(run=run):
+            live_sandbox(sandbox).is_running()
+        circuit.refresh_from_db()
+        if not circuit.is_open:
+            return True
+    if execution.queued_at and is_out_of_patience(execution.queued_at):
+        execution_fail(execution=execution, reason=circuit_words(circuit, now()))
+    return False
+
+
+def execution_fail(*, execution: Execution, reason: str) -> None:
+    """Give up on a queued command that its provider has kept waiting; nothing of it has run."""
+    with trajectory_held(execution.run.trajectory_id):
+        transition(
+            execution, ExecutionState.FAILED, source=["queued"], reason=reason, ended_at=now()
+        )
+        publish("execution", execution.id)
+        publish("run", execution.run_id)
 
 
 def _claim(execution: Execution, sandbox: Sandbox) -> bool:
@@ -87,12 +135,13 @@ def _is_still_approved(execution: Execution) -> bool:
     return request.state == RequestState.SPENT or request_spend(request=request, digest=digest)
 
 
-def _perform(execution: Execution, sandbox: Sandbox) -> None:
+def _perform(execution: Execution, sandbox: Sandbox) -> ProviderUnavailable | None:
+    """Run a claimed command and record its end; return the failure of a provider that was away."""
     output = Output(execution)
     try:
         live = live_sandbox(sandbox)
         if not insist(lambda: _started(execution, sandbox)):
-            return
+            return None
         with output.pulse() as cancelled:
             result = live.execute(_command(execution), on_output=output.add, cancelled=cancelled)
     except SandboxLost as error:
@@ -104,8 +153,10 @@ def _perform(execution: Execution, sandbox: Sandbox) -> None:
         insist(lambda: sandbox_doubt(sandbox=sandbox, reason="A command in it was lost"))
         reason = f"{error.detail}; the command may have run in part or to its end"
         _settle(execution, output, ExecutionState.UNKNOWN, reason=reason)
+        return error
     except OmniWebError as error:
         _settle(execution, output, ExecutionState.FAILED, reason=error.detail)
+        return error if isinstance(error, ProviderUnavailable) else None
     except AWAY:
         # It was not handed over: the reconciler gives it to another worker.
         raise
@@ -120,6 +171,7 @@ def _perform(execution: Execution, sandbox: Sandbox) -> None:
         _settle(execution, output, *_verdict(execution, result), result=result)
         if result.session_lost:
             sandbox_lost(sandbox=sandbox, reason="It was removed to stop a command")
+    return None
 
 
 def _command(execution: Execution) -> Command:

@@ -13,6 +13,7 @@ from omniweb.accounts.permissions import Actor
 from omniweb.core.errors import InvalidInput, NotFound, Problem
 from omniweb.core.models import RowQuerySet
 from sandboxes.models import (
+    Circuit,
     Environment,
     EnvironmentTest,
     Execution,
@@ -115,6 +116,16 @@ def sandboxes_visible(actor: Actor) -> RowQuerySet[Sandbox]:
 def sandboxes_live(actor: Actor) -> RowQuerySet[Sandbox]:
     """The sandboxes that are not gone."""
     return sandboxes_visible(actor).exclude(state__in=GONE)
+
+
+def circuits_visible(actor: Actor) -> RowQuerySet[Circuit]:
+    """The lines of an actor's team to providers that have ever failed to answer."""
+    return Circuit.objects.filter(team=actor.team)
+
+
+def circuits_broken(actor: Actor) -> RowQuerySet[Circuit]:
+    """Those whose provider did not answer when it was called last."""
+    return circuits_visible(actor).filter(failures__gt=0)
 
 
 def environment_named(team: Team, name: str) -> Environment:

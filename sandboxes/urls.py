@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from sandboxes.views import agents, environments, providers, runs, sandboxes
+from sandboxes.views import agents, circuits, environments, providers, runs, sandboxes
 
 urlpatterns = [
     path("runs", runs.runs_view, name="runs"),
@@ -24,6 +24,7 @@ urlpatterns = [
     path("sandboxes", sandboxes.sandboxes_view, name="sandboxes"),
     path("sandboxes/<str:ref>", sandboxes.sandbox_view, name="sandbox"),
     path("sandboxes/<str:ref>/end", sandboxes.end_view, name="sandbox_end"),
+    path("circuits/<str:ref>/close", circuits.close_view, name="circuit_close"),
     path("agents", agents.agents_view, name="agents"),
     path("agents/new", agents.new_view, name="agent_new"),
     path("agents/<str:ref>", agents.agent_view, name="agent"),

@@ -18,6 +18,7 @@ from omniweb.core.jobs import enqueue
 from omniweb.web import figures
 from omniweb.web.demo import demo_place
 from sandboxes.selectors import profiles_visible, runs_visible
+from sandboxes.views.circuits import circuits_shown
 
 
 @require_GET
@@ -32,6 +33,7 @@ def overview_view(request: Request) -> HttpResponse:
     # Templates call these, so that the live part asks only for what it shows.
     names = ("waiting", "runs_active", "waits", "decisions", "providers", "failing", "broken")
     context |= {name: partial(getattr(figures, name), actor) for name in names}
+    context |= circuits_shown(actor)
     return page(request, "web/overview.html", context | {"days": figures.DAYS})
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from sandboxes.api.agents import router as agents_router
+from sandboxes.api.circuits import router as circuits_router
 from sandboxes.api.environments import router as environments_router
 from sandboxes.api.executions import router as executions_router
 from sandboxes.api.runs import router as runs_router
 
-routers = (agents_router, environments_router, runs_router, executions_router)
+routers = (
+    agents_router,
+    environments_router,
+    circuits_router,
+    runs_router,
+    executions_router,
+)

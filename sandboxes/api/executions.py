@@ -17,6 +17,7 @@ from omniweb.core.asynchronous import in_thread
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Bytes, Listing, PageQuery, Text, listing
 from omniweb.core.waiting import preferred_wait, wait_until
+from sandboxes.holdups import holdup_of
 from sandboxes.models import Execution, ExecutionState
 from sandboxes.models.execution import SETTLED
 from sandboxes.providers.base import Command
@@ -76,11 +77,17 @@ class ExecutionDetail(ExecutionOut):
 
     stdout: str
     stderr: str
+    waits_for: str = Field(description="What keeps its sandbox from being made; mostly empty")
 
     @classmethod
     def seen(cls, row: Execution) -> ExecutionDetail:
         """Show an execution."""
-        return cls(**_fields(row), stdout=_text(row, "stdout"), stderr=_text(row, "stderr"))
+        return cls(
+            **_fields(row),
+            stdout=_text(row, "stdout"),
+            stderr=_text(row, "stderr"),
+            waits_for=holdup_of(row.run) if row.state == ExecutionState.QUEUED else "",
+        )
 
 
 def _text(row: Execution, stream: Literal["stdout", "stderr"]) -> str:

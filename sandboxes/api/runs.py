@@ -17,6 +17,7 @@ from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 from omniweb.core.text import natural
 from omniweb.core.waiting import preferred_wait
+from sandboxes.holdups import holdup_of
 from sandboxes.manifest import Manifest
 from sandboxes.models import Run, RunState
 from sandboxes.models.run import ENDED
@@ -81,12 +82,18 @@ class RunDetail(RunOut):
 
     manifest: Json
     manifest_digest: str
+    waits_for: str = Field(description="What keeps its sandbox from being made; mostly empty")
 
     @classmethod
     def seen(cls, row: Run) -> RunDetail:
         """Show a run, its secrets masked."""
         manifest = redactor_for(row).value(row.manifest)
-        return cls(**_run_fields(row), manifest=manifest, manifest_digest=row.manifest_digest)
+        return cls(
+            **_run_fields(row),
+            manifest=manifest,
+            manifest_digest=row.manifest_digest,
+            waits_for=holdup_of(row),
+        )
 
 
 def _run_fields(row: Run) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Environments, profiles, runs, sandboxes and executions."""
+"""Environments, profiles, runs, sandboxes, executions and circuits."""
 
 from __future__ import annotations
 
+from sandboxes.models.circuit import Circuit, CircuitState
 from sandboxes.models.environment import Environment
 from sandboxes.models.environment_test import EnvironmentTest, EnvironmentTestState
 from sandboxes.models.execution import Execution, ExecutionState, OutputChunk, Stream
@@ -10,6 +11,8 @@ from sandboxes.models.run import Run, RunState
 from sandboxes.models.sandbox import Sandbox, SandboxState
 
 __all__ = [
+    "Circuit",
+    "CircuitState",
     "Environment",
     "EnvironmentTest",
     "EnvironmentTestState",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from omniweb.accounts.models import Team
+from omniweb.core.clock import now
 from omniweb.core.models import Row
 from omniweb.core.transitions import arrows
 from sandboxes.models.run import Run
@@ -49,6 +50,9 @@ class Sandbox(Row):
     state = models.CharField(max_length=20, choices=SandboxState, default=SandboxState.INTENDED)
     reason = models.TextField(blank=True)
     lease_until = models.DateTimeField(null=True)
+    # What its provider could not make is wanted again later, in a row of its own.
+    wanted_at = models.DateTimeField(default=now)
+    not_before = models.DateTimeField(null=True)
     ready_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from approvals.models import Request, RequestState
+from sandboxes.holdups import holdup_of
 from sandboxes.models import Execution, ExecutionState, Run
 
 AGAIN = "Nothing has run; send the same command again to go on waiting."
@@ -38,7 +39,9 @@ def still_waiting(execution: Execution) -> str:
         )
     request = _open_request(execution)
     if request is None:
-        return f"The command may run, but its sandbox is not ready yet. {AGAIN}"
+        holdup = holdup_of(execution.run)
+        why = f" {holdup}" if holdup else ""
+        return f"The command may run, but its sandbox is not ready yet.{why} {AGAIN}"
     return f"{_waits_for(execution, request)} {AGAIN}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import ssl
 import threading
 from collections.abc import Iterable, Mapping
@@ -38,11 +39,15 @@ UNAVAILABLE = (429, 502, 503, 504)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back; `is_whole` is false when there was more than the asked limit."""
+    """What came back; `is_whole` is false when there was more than the asked limit.
+
+    `retry_after` are the seconds it asks to be left alone for, where it does.
+    """
 
     status: int
     body: bytes
     is_whole: bool
+    retry_after: int | None = None
 
     @property
     def is_success(self) -> bool:
@@ -174,8 +179,11 @@ class Service:
         """Return what was answered to a request in place of what it asked, with its reason."""
         reason = self.reason(answer, hidden)
         because = f": {reason}" if reason else ""
-        kind = ProviderUnavailable if answer.status in UNAVAILABLE else ProviderError
-        return kind(f"The sandbox service answered {answer.status} for {request}{because}")
+        words = f"The sandbox service answered {answer.status} for {request}{because}"
+        if answer.status not in UNAVAILABLE:
+            return ProviderError(words)
+        later = {} if answer.retry_after is None else {"retry_after": answer.retry_after}
+        return ProviderUnavailable(words, **later)
 
     def reason(self, answer: Answer, hidden: Iterable[str] = ()) -> str:
         """Return why a service says it did not do what was asked; empty when it does not say."""
@@ -210,8 +218,12 @@ async def _read(response: httpx.Response, limit: int) -> Answer:
         body += part
         if len(body) > limit:
             break
+    later = response.headers.get("retry-after", "")
     return Answer(
-        status=response.status_code, body=bytes(body[:limit]), is_whole=len(body) <= limit
+        status=response.status_code,
+        body=bytes(body[:limit]),
+        is_whole=len(body) <= limit,
+        retry_after=int(later) if re.fullmatch(r"[0-9]{1,9}", later) else None,
     )
 
 

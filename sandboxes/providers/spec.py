@@ -34,7 +34,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option of a provider: a default of None means the provider decides."""
+    """One option of a provider: a default of None means the provider decides.
+
+    `is_account` says that it decides whom is called; every secret and address does.
+    """
 
     name: str
     help: str
@@ -42,6 +45,7 @@ class Option:
     default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
+    is_account: bool = False
 
     def read(self, provider: str, value: Any) -> Any:
         """Return the value in the option's own type; raises ValueError saying what it must be."""
@@ -99,6 +103,14 @@ class ProviderSpec:
         """The options whose values are shown and recorded nowhere; a header may hold a token, too."""
         kinds = (Kind.SECRET, Kind.HEADERS)
         return frozenset(option.name for option in self.options if option.kind in kinds)
+
+    def account(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the options that decide whom is called; all of them where none is known."""
+        if not self.options:
+            return dict(options)
+        kinds = (Kind.SECRET, Kind.HEADERS, Kind.ADDRESS)
+        whom = {one.name for one in self.options if one.is_account or one.kind in kinds}
+        return {name: value for name, value in options.items() if name in whom}
 
     def read_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value or default.

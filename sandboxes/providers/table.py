@@ -142,8 +142,14 @@ DAYTONA = ProviderSpec(
         Option(
             name="api_key", kind=Kind.SECRET, help="The key, where it is not in DAYTONA_API_KEY."
         ),
-        Option(name="api_url", help="Where Daytona listens, where it is not in DAYTONA_API_URL."),
-        Option(name="target", help="The region, where it is not in DAYTONA_TARGET."),
+        Option(
+            name="api_url",
+            is_account=True,
+            help="Where Daytona listens, where it is not in DAYTONA_API_URL.",
+        ),
+        Option(
+            name="target", is_account=True, help="The region, where it is not in DAYTONA_TARGET."
+        ),
         VERIFY,
         OUTPUT,
     ),
@@ -202,7 +208,11 @@ VERCEL = ProviderSpec(
     ),
     options=(
         _image(None, "The image; Vercel's own if not set."),
-        Option(name="project_id", help="The project, where it is not in VERCEL_PROJECT_ID."),
+        Option(
+            name="project_id",
+            is_account=True,
+            help="The project, where it is not in VERCEL_PROJECT_ID.",
+        ),
         _lifetime("Seconds the sandbox may run."),
         OUTPUT,
     ),

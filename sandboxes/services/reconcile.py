@@ -155,7 +155,7 @@ def _ring(before: Any) -> None:
     queued = queued.exclude(queued_at__gt=before, queued_at__lte=now())
     for execution in queued.order_by("id")[:1000]:
         enqueue("sandboxes.execution_run", execution=execution.ref)
-    intended = Sandbox.objects.filter(state=SandboxState.INTENDED)
+    intended = Sandbox.objects.filter(state=SandboxState.INTENDED).exclude(not_before__gt=now())
     for sandbox in intended.exclude(created_at__gt=before, created_at__lte=now()):
         enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
     queued_tests = EnvironmentTest.objects.filter(state=EnvironmentTestState.QUEUED)

@@ -13,7 +13,7 @@ from omniweb.core.audit import audit_write
 from omniweb.core.canonical import canonical_json
 from omniweb.core.clock import now
 from omniweb.core.database import insist
-from omniweb.core.errors import OmniWebError, ProviderError
+from omniweb.core.errors import OmniWebError, ProviderError, ProviderUnavailable
 from omniweb.core.jobs import enqueue
 from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
@@ -23,6 +23,13 @@ from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
 from sandboxes.providers.base import LiveSandbox
 from sandboxes.secrecy import redactor_for
+from sandboxes.services.circuits import (
+    circuit_of,
+    circuit_try,
+    circuit_watched,
+    circuit_words,
+    is_out_of_patience,
+)
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -53,12 +60,27 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
     """Have the provider create a sandbox; only one worker ever gets to try."""
     if sandbox.run.is_over and sandbox_terminate(sandbox=sandbox):
         return
-    lease = now() + PROVISION_LEASE
-    if not transition(sandbox, SandboxState.PROVISIONING, lease_until=lease):
+    if sandbox.not_before and sandbox.not_before > now():
         return
+    circuit = circuit_of(sandbox.run)
+    if circuit and not circuit_try(circuit=circuit):
+        if is_out_of_patience(sandbox.wanted_at):
+            sandbox_failed(sandbox=sandbox, reason=circuit_words(circuit, now()))
+        return
+    lease = now() + PROVISION_LEASE
+    if transition(sandbox, SandboxState.PROVISIONING, lease_until=lease):
+        _provision(sandbox)
+
+
+def _provision(sandbox: Sandbox) -> None:
     try:
         provider = provider_of(sandbox.run)
-        live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
+        with circuit_watched(run=sandbox.run):
+            live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
+    except ProviderUnavailable as error:
+        unavailable = error.detail
+        insist(lambda: sandbox_postpone(sandbox=sandbox, reason=unavailable))
+        return
     except OmniWebError as error:
         reason, seen = error.detail, error.extra.get("evidence") or {}
         insist(lambda: sandbox_failed(sandbox=sandbox, reason=reason, evidence=seen))
@@ -110,6 +132,31 @@ def sandbox_failed(
         publish("run", sandbox.run_id)
     if sandbox.run.is_over:
         enqueue("sandboxes.run_finish", run=sandbox.run.ref)
+
+
+def sandbox_postpone(*, sandbox: Sandbox, reason: str) -> None:
+    """Give up on a sandbox whose provider does not answer, and want another when it may again.
+
+    A new row, because nobody knows what the provider has made of the old one: by that one's name
+    it is found and ended. Commands go on waiting, for as long as anything may.
+    """
+    run = sandbox.run
+    circuit = circuit_of(run)
+    if run.is_over or circuit is None or is_out_of_patience(sandbox.wanted_at):
+        sandbox_failed(sandbox=sandbox, reason=reason)
+        return
+    told = redactor_for(run).text(reason)
+    with trajectory_held(run.trajectory_id):
+        if not transition(sandbox, SandboxState.FAILED, reason=told, ended_at=now()):
+            return
+        _tell(sandbox, told)
+        Sandbox.objects.create(
+            team_id=run.team_id,
+            run=run,
+            provider=run.provider,
+            wanted_at=sandbox.wanted_at,
+            not_before=circuit.retry_at,
+        )
 
 
 def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:

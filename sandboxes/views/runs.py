@@ -18,6 +18,7 @@ from omniweb.accounts.selectors import agents_visible
 from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
 from omniweb.core.text import natural
+from sandboxes.holdups import holdup_of
 from sandboxes.models import Execution, ExecutionState, Run, RunState
 from sandboxes.providers.registry import provider_specs
 from sandboxes.secrecy import redactor_for
@@ -91,6 +92,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "strip": strip_of(run.trajectory),
         "place": place_of(run),
         "lasted": lasted(run),
+        "holdup": holdup_of(run),
         "sandbox": run.sandboxes.first(),
         "manifest": shown_manifest(run.manifest),
         "options": shown_options(run.provider, run.options),

@@ -16,6 +16,7 @@ from sandboxes.models.sandbox import GONE
 from sandboxes.providers.isolation import Evidence
 from sandboxes.selectors import sandboxes_live, sandboxes_visible
 from sandboxes.services.sandboxes import sandbox_end
+from sandboxes.views.circuits import circuits_shown
 from sandboxes.views.words import place_of
 
 ENDABLE = frozenset({"ready", "asleep"})
@@ -32,6 +33,7 @@ def sandboxes_view(request: Request) -> HttpResponse:
         "sandboxes": [{"sandbox": row, "place": place_of(row.run)} for row in found.items],
         "next_cursor": found.next_cursor,
         "is_all": is_all,
+        **circuits_shown(request.actor),
     }
     return page(request, "sandboxes/sandboxes.html", context)
 

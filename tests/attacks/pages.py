@@ -16,8 +16,10 @@ from approvals.services.simulations import simulation_start
 from omniweb.accounts.models import ApiToken
 from omniweb.accounts.permissions import Action, system
 from omniweb.accounts.services import token_create
+from omniweb.core.errors import ProviderUnavailable
 from omniweb.core.problems import API_PREFIXES
 from sandboxes.models import Environment
+from sandboxes.services.circuits import circuit_failed
 from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote, work
 from tests.people import People
 
@@ -106,6 +108,7 @@ SIGNED_IN = [
     Page("sandboxes", V),
     Page("sandbox", V, on="sandbox"),
     Page("sandbox_end", post=Action.RUN_END, on="sandbox"),
+    Page("circuit_close", post=C, on="circuit"),
     Page("agents", V),
     Page("agent_new", C, C),
     Page("agent", V, on="agent"),
@@ -185,6 +188,7 @@ def owned_by(people: People) -> dict[str, Any]:
     return {
         "run": run.ref,
         "sandbox": run.sandboxes.get().ref,
+        "circuit": circuit_failed(run=run, error=ProviderUnavailable("nobody is there")).ref,
         "trajectory": run.trajectory.ref,
         "digest": done.stdout.digest,
         "request": request_of(waiting).ref,
