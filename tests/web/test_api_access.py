@@ -110,6 +110,7 @@ def owned(server: Server) -> dict[str, str]:
         # There need not be one: that it is another team's must not make a difference.
         "grants": ref("gra", uuid7()),
         "sandboxes": ref("sbx", uuid7()),
+        "circuits": ref("cir", uuid7()),
         "simulations": ref("sim", uuid7()),
         "shadows": ref("shd", uuid7()),
     }
