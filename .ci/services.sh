@@ -118,17 +118,25 @@ docker_stop() {
   kill "$DOCKER_PID" && wait "$DOCKER_PID"
 }
 
-# Builds the image that the tests run commands in. Its name tells its recipe, so that an engine
-# which has kept it needs no second build.
+# Builds the images that the tests run commands in, and that stand between them and the network.
+docker_images() {
+  docker_image omniweb-test:latest bash,ca-certificates,procps,python3
+  # The same packages as in the image that is shipped.
+  docker_image omniweb-gateway:test \
+    "$(sed -n 's/^ARG PACKAGES="\(.*\)"$/\1/p' deploy/gateway/Dockerfile | tr ' ' ,)"
+}
+
+# Builds an image with some packages. Its other name tells its recipe, so that an engine which has
+# kept it needs no second build.
 docker_image() {
-  local suite name image packages=bash,ca-certificates,procps,python3
+  local suite name image packages=$2
   suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-  name=omniweb-test:$(echo "$suite $packages" | sha256sum | cut -c 1-12)
+  name=${1%:*}:$(echo "$suite $packages" | sha256sum | cut -c 1-12)
   if ! docker image inspect "$name" >/dev/null 2>&1; then
     # Named only when complete: an import of half an archive succeeds.
     image=$(mmdebstrap --quiet --variant=minbase --include="$packages" "$suite" - |
       docker import --change 'CMD ["bash"]' -)
     docker tag "$image" "$name"
   fi
-  docker tag "$name" omniweb-test:latest
+  docker tag "$name" "$1"
 }

@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.network",
     "tests.people",
     "tests.server",
+    "tests.providers.gateways",
     "tests.providers.walls",
 ]
 

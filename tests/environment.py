@@ -8,6 +8,7 @@ parallel run gets a data folder of its own.
 - `OMNIWEB_TEST_POSTGRES_URL`: a server where the tests may create and drop databases.
 - `OMNIWEB_TEST_REDIS_URL`: a server whose databases the tests may empty.
 - `OMNIWEB_TEST_DOCKER_IMAGE`: the image commands run in, `omniweb-test:latest` by default.
+- `OMNIWEB_TEST_GATEWAY_IMAGE`: the image of egress gateways, `omniweb-gateway:test` by default.
 - `OMNIWEB_TEST_CHROMIUM`: a Chromium; found in the PATH by default.
 - `OMNIWEB_TEST_REQUIRE`: what may not be missing, from the markers, separated by commas.
 """
@@ -29,6 +30,7 @@ DATABASE = os.environ.get(f"{PREFIX}DATABASE", "sqlite")
 POSTGRES_URL = os.environ.get(f"{PREFIX}POSTGRES_URL", "")
 REDIS_URL = os.environ.get(f"{PREFIX}REDIS_URL", "").rstrip("/")
 DOCKER_IMAGE = os.environ.get(f"{PREFIX}DOCKER_IMAGE", "omniweb-test:latest")
+GATEWAY_IMAGE = os.environ.get(f"{PREFIX}GATEWAY_IMAGE", "omniweb-gateway:test")
 CHROMIUM = os.environ.get(f"{PREFIX}CHROMIUM", "")
 REQUIRED = frozenset(filter(None, os.environ.get(f"{PREFIX}REQUIRE", "").split(",")))
 

@@ -25,15 +25,19 @@ ANSWER_SECONDS = 5
 
 
 @cache
-def _docker() -> str:
+def _docker(image: str = environment.DOCKER_IMAGE) -> str:
     try:
         with closing(docker.from_env(timeout=ANSWER_SECONDS)) as engine:
-            engine.images.get(environment.DOCKER_IMAGE)
+            engine.images.get(image)
     except ImageNotFound:
-        return f"the Docker Engine has no image {environment.DOCKER_IMAGE}"
+        return f"the Docker Engine has no image {image}"
     except DockerException as error:
         return f"no Docker Engine answers: {error}"
     return ""
+
+
+def _gateway() -> str:
+    return _docker() or _docker(environment.GATEWAY_IMAGE)
 
 
 @cache
@@ -83,6 +87,7 @@ def _browser() -> str:
 # Marker → why its thing is missing, or nothing.
 MISSING: dict[str, Callable[[], str]] = {
     "docker": _docker,
+    "gateway": _gateway,
     "gvisor": _gvisor,
     "postgres": _postgres,
     "redis": _redis,
@@ -120,6 +125,13 @@ def docker_image() -> str:
     """Return an image of the engine's with bash, ps and Python."""
     require("docker")
     return environment.DOCKER_IMAGE
+
+
+@pytest.fixture(scope="session")
+def gateway_image() -> str:
+    """Return an image of the engine's with what an egress gateway runs."""
+    require("gateway")
+    return environment.GATEWAY_IMAGE
 
 
 @pytest.fixture(scope="session")

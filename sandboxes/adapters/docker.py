@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from ipaddress import IPv4Address
 from typing import IO, Any
 
 import docker.errors
@@ -22,7 +23,6 @@ from omniweb.core.errors import (
     SandboxLost,
     SandboxUnsupported,
 )
-from sandboxes import capabilities
 from sandboxes.manifest import (
     Manifest,
     MountMode,
@@ -31,15 +31,18 @@ from sandboxes.manifest import (
     cpu_count,
     memory_bytes,
 )
-from sandboxes.providers import guest, isolation
+from sandboxes.providers import gateway, gateway_container, guest, isolation
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider, Stream
 from sandboxes.providers.engine import (
     ContainerProcess,
     client,
     create_container,
     engine_errors,
+    image_is_there,
     no_runtime,
+    remove,
 )
+from sandboxes.providers.isolation import Target
 from sandboxes.providers.limits import MIB
 from sandboxes.providers.mounts import mount_source
 from sandboxes.providers.pump import Output
@@ -57,25 +60,34 @@ class DockerProvider(SandboxProvider):
     """One container for each sandbox, on the Docker Engine that DOCKER_HOST names."""
 
     def _create(self, manifest: Manifest, owner: Owner) -> DockerSandbox:
-        settings = self._settings(manifest, owner)
-        container = create_container(settings, pull=self.options["pull"] != "never")
-        handle = {"container": container, "runtime": self.options["runtime"] or ""}
-        sandbox = self.attach(handle, manifest)
+        handle = {"container": "", "runtime": self.options["runtime"] or ""}
         try:
-            with engine_errors():
-                client().start(container)
-            tables = sandbox.chore(guest.ready(manifest.working_dir), about=manifest.working_dir)
-            if isolation.is_required(manifest.network_policy):
-                sandbox.isolation = _isolated(tables)
-        except BaseException as error:
+            if gateway.is_needed(manifest.network_policy):
+                handle["gateway"] = f"omniweb-gateway-{owner.sandbox}"
+                handle["address"] = self._open_gateway(handle["gateway"], manifest, owner)
+            settings = self._settings(manifest, owner, handle)
+            handle["container"] = create_container(settings, pull=self.options["pull"] != "never")
+            sandbox = self.attach(handle, manifest)
+            _start(sandbox, manifest, settings["image"])
+        except BaseException:
             with suppress(OmniWebError):
-                sandbox.terminate()
-            if _cannot_live(error):
-                raise SandboxUnsupported(
-                    f"The image {settings['image']} cannot be a sandbox: it needs sh and sleep"
-                ) from error
+                self.attach(handle, manifest).terminate()
             raise
         return sandbox
+
+    def _open_gateway(self, name: str, manifest: Manifest, owner: Owner) -> str:
+        """Return the address of a new gateway's, the sandbox's one way out."""
+        with engine_errors():
+            runtime = self.options["runtime"] or client().info()["DefaultRuntime"]
+        if runtime == gateway.GVISOR:
+            raise SandboxUnsupported(gateway.no_gvisor("host lists"))
+        way = gateway_container.Way(
+            image=self.options["gateway_image"],
+            network=self.options["gateway_network"],
+            name_servers=tuple(map(IPv4Address, self.options["gateway_dns"])),
+        )
+        policy, labels = manifest.network_policy, _labels(owner)
+        return str(gateway_container.open_gateway(name, policy, way, labels))
 
     def attach(self, handle: Handle, manifest: Manifest) -> DockerSandbox:
         return DockerSandbox(handle, manifest, self.options["max_output_bytes"])
@@ -84,15 +96,15 @@ class DockerProvider(SandboxProvider):
         labels = [f"{INSTALL}={install}", *([f"{RUN}={run}"] if run else [])]
         with engine_errors():
             found = client().containers(all=True, filters={"label": labels})
+        networks = gateway_container.networks(labels)
+        gateways = {one["Names"][0][1:]: one["State"] for one in found if _is_gateway(one)}
+        sandboxes = [one for one in found if not _is_gateway(one)]
+        kept = {one["Labels"].get(gateway_container.LABEL) for one in sandboxes}
+        # Of a gateway without a sandbox, the network is there at first and at last.
+        left = [one for one in networks if one["Name"] not in kept]
         return [
-            Owned(
-                handle={"container": one["Id"], "runtime": ""},
-                run=one["Labels"].get(RUN, ""),
-                sandbox=one["Labels"].get(SANDBOX, ""),
-                running=one["State"] == "running",
-                created_at=datetime.fromtimestamp(one["Created"], UTC),
-            )
-            for one in found
+            *(_owned(one, gateways) for one in sandboxes),
+            *(_owned({"Labels": one["Labels"]}, gateways) for one in left),
         ]
 
     def check(self) -> str:
@@ -101,9 +113,12 @@ class DockerProvider(SandboxProvider):
         runtime = self.options["runtime"] or info["DefaultRuntime"]
         if runtime not in info["Runtimes"]:
             raise ProviderMissing(no_runtime(runtime))
-        return f"Docker Engine {version['Version']}, runtime {runtime}"
+        image = self.options["gateway_image"]
+        is_there = image_is_there(image)
+        way = f"egress gateway {image}" if is_there else gateway_container.no_image(image)
+        return f"Docker Engine {version['Version']}, runtime {runtime}; {way}"
 
-    def _settings(self, manifest: Manifest, owner: Owner) -> dict[str, Any]:
+    def _settings(self, manifest: Manifest, owner: Owner, handle: Handle) -> dict[str, Any]:
         uid, _, gid = self.options["user"].partition(":")
         home = {"HOME": "/tmp"}  # noqa: S108 -- the container's own, a tmpfs
         return {
@@ -114,11 +129,11 @@ class DockerProvider(SandboxProvider):
             # No working_dir here: Docker would make it beforehand, and the runtime would then put
             # that folder's mode on what is mounted there.
             "environment": {**home, **manifest.environment.plain, guest.MARK: "keeper"},
-            "labels": {SANDBOX: owner.sandbox, RUN: owner.run, INSTALL: owner.install},
+            "labels": _labels(owner) | _gateway_label(handle),
             # An image's own check would be a process that nobody asked for.
             "healthcheck": {"test": ["NONE"]},
             "host_config": client().create_host_config(
-                **self._host_settings(manifest, uid, gid or uid)
+                **self._host_settings(manifest, uid, gid or uid) | _network(manifest, handle)
             ),
         }
 
@@ -130,7 +145,6 @@ class DockerProvider(SandboxProvider):
             manifest.working_dir: f"rw,exec,nosuid,nodev,size={room},uid={uid},gid={gid},mode=0700",
         }
         settings: dict[str, Any] = {
-            "network_mode": NETWORKS[manifest.network_policy.default],
             "read_only": True,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
@@ -159,6 +173,8 @@ class DockerSandbox(ShellSandbox):
     def __init__(self, handle: Handle, manifest: Manifest, max_output_bytes: int) -> None:
         self.handle = handle
         self._id: str = handle["container"]
+        self._gateway: str = handle.get("gateway", "")
+        self.knows_allowed_names_only = bool(self._gateway)
         super().__init__(self._id[:12], manifest.working_dir, max_output_bytes)
 
     def start(
@@ -174,21 +190,26 @@ class DockerSandbox(ShellSandbox):
             if isinstance(error.__cause__, docker.errors.NotFound):
                 return False
             raise
-        return bool(state["Running"] and not state["Paused"])
+        is_up = bool(state["Running"] and not state["Paused"])
+        # Without its gateway it has lost the network it was promised.
+        return is_up and (not self._gateway or gateway_container.is_open(self._gateway))
 
     def terminate(self) -> None:
-        with engine_errors(self._id), suppress(docker.errors.NotFound):
-            try:
-                client().remove_container(self._id, force=True, v=True)
-            except docker.errors.APIError as error:
-                # Two at once: the other one is removing it.
-                if error.status_code != 409:
-                    raise
+        if self._id:
+            with engine_errors(self._id):
+                remove(client().remove_container, self._id, force=True, v=True)
+        if self._gateway:
+            gateway_container.close_gateway(self._gateway)
+
+    def denied(self, policy: NetworkPolicy) -> tuple[Target, ...]:
+        if self._gateway and gateway.is_needed(policy):
+            return gateway.targets(policy, self.handle["address"])
+        return super().denied(policy)
 
     def set_network(self, policy: NetworkPolicy) -> None:
-        kept = frozenset({capabilities.Setting.NETWORK_OFF})
-        capabilities.check_when_opened("docker", kept, Manifest(network_policy=policy))
-        if self.handle["runtime"] == "runsc":
+        if gateway.is_needed(policy) or (self._gateway and policy.default is NetworkDefault.ALLOW):
+            raise SandboxUnsupported("A sandbox's host lists are fixed when it is created")
+        if self.handle["runtime"] == gateway.GVISOR:
             raise SandboxUnsupported("gVisor fixes a sandbox's network when it is created")
         wanted = NETWORKS[policy.default]
         with engine_errors(self._id):
@@ -228,7 +249,8 @@ class DockerSandbox(ShellSandbox):
         mine = client().inspect_container(self._id)
         # The sandbox's own file system cannot be written to, so a copy that never runs is.
         # It carries the same labels: if this process dies now, it goes with the run.
-        labels = mine["Config"]["Labels"]
+        labels = {**mine["Config"]["Labels"]}
+        labels.pop(gateway_container.LABEL, None)
         copy = client().create_container(mine["Image"], entrypoint=KEEPER, labels=labels)["Id"]
         try:
             client().put_archive(copy, "/", _empty_folder(guest.KEPT.strip("/")))
@@ -236,6 +258,65 @@ class DockerSandbox(ShellSandbox):
             client().commit(copy, repository="omniweb-snapshot", tag=self._name)
         finally:
             client().remove_container(copy, force=True, v=True)
+
+
+def _labels(owner: Owner) -> dict[str, str]:
+    return {SANDBOX: owner.sandbox, RUN: owner.run, INSTALL: owner.install}
+
+
+def _gateway_label(handle: Handle) -> dict[str, str]:
+    return {gateway_container.LABEL: handle["gateway"]} if "gateway" in handle else {}
+
+
+def _network(manifest: Manifest, handle: Handle) -> dict[str, Any]:
+    """Return where a container is connected, and whom it asks for names."""
+    if "gateway" not in handle:
+        return {"network_mode": NETWORKS[manifest.network_policy.default]}
+    # The engine's own name server passes on to this one alone. No name is tried with an ending.
+    return {
+        "network_mode": handle["gateway"],
+        "dns": [handle["address"]],
+        "dns_search": ["."],
+    }
+
+
+def _is_gateway(container: Mapping[str, Any]) -> bool:
+    names: list[str] = container["Names"]
+    return names == [f"/{container['Labels'].get(gateway_container.LABEL)}"]
+
+
+def _owned(one: Mapping[str, Any], gateways: Mapping[str, str]) -> Owned:
+    """Return a sandbox as the engine lists its container, or what is left of one without."""
+    labels = one["Labels"]
+    handle = {"container": one.get("Id", ""), "runtime": ""}
+    if way_out := labels.get(gateway_container.LABEL):
+        handle["gateway"] = way_out
+    is_up = one.get("State") == "running"
+    created = one.get("Created")
+    return Owned(
+        handle=handle,
+        run=labels.get(RUN, ""),
+        sandbox=labels.get(SANDBOX, ""),
+        running=is_up and (not way_out or gateways.get(way_out) == "running"),
+        created_at=datetime.fromtimestamp(created, UTC) if created else None,
+    )
+
+
+def _start(sandbox: DockerSandbox, manifest: Manifest, image: str) -> None:
+    """Start a new container and see that it can be worked in, and what ways out it has."""
+    try:
+        with engine_errors():
+            client().start(sandbox.handle["container"])
+        tables = sandbox.chore(guest.ready(manifest.working_dir), about=manifest.working_dir)
+    except BaseException as error:
+        if _cannot_live(error):
+            raise SandboxUnsupported(
+                f"The image {image} cannot be a sandbox: it needs sh and sleep"
+            ) from error
+        raise
+    policy = manifest.network_policy
+    if isolation.is_required(policy) and not gateway.is_needed(policy):
+        sandbox.isolation = _isolated(tables)
 
 
 def _isolated(tables: bytes) -> isolation.Evidence:

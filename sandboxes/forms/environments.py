@@ -85,7 +85,9 @@ def draft_problems(spec: ProviderSpec, draft: Draft) -> list[Problem]:
     except InvalidInput as error:
         problems += error.problems
     try:
-        check_when_saved(spec.name, spec.enforces, Manifest.parse(draft.manifest))
+        manifest = Manifest.parse(draft.manifest)
+        problems += spec.refuses(draft.options, manifest)
+        check_when_saved(spec.name, spec.enforces, manifest)
     except InvalidInput as error:
         problems += error.problems
     return problems

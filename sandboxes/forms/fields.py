@@ -24,7 +24,7 @@ def option_field(option: Option, stored: Mapping[str, Any]) -> forms.Field:
     match option.kind:
         case Kind.SWITCH:
             return forms.BooleanField(**given)
-        case Kind.NAMES | Kind.HEADERS:
+        case Kind.NAMES | Kind.SERVERS | Kind.HEADERS:
             return forms.CharField(widget=forms.Textarea({"rows": 2, "class": "mono"}), **given)
         case Kind.SECRET:
             kept = "Kept; leave empty to keep it" if stored.get(option.name) else ""
@@ -43,7 +43,7 @@ def option_written(option: Option, value: Any) -> Any:
     match option.kind:
         case Kind.SECRET:
             return ""
-        case Kind.NAMES:
+        case Kind.NAMES | Kind.SERVERS:
             return "\n".join(value or ())
         case Kind.HEADERS:
             return "\n".join(f"{name}: {text}" for name, text in (value or {}).items())
@@ -54,7 +54,7 @@ def option_written(option: Option, value: Any) -> Any:
 def option_read(option: Option, written: Any) -> Any:
     """Return the value that was written in an option's field; what it cannot be stays as it is."""
     match option.kind:
-        case Kind.NAMES:
+        case Kind.NAMES | Kind.SERVERS:
             return written.replace(",", " ").split()
         case Kind.HEADERS:
             pairs = (line.partition(":") for line in written.splitlines() if line.strip())

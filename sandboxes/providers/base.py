@@ -19,7 +19,7 @@ from omniweb.core.errors import InvalidInput, OmniWebError, SandboxUnsupported
 from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkPolicy
 from sandboxes.providers import isolation
-from sandboxes.providers.isolation import Evidence, Verdict
+from sandboxes.providers.isolation import Evidence, Target, Verdict
 from sandboxes.providers.limits import (
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENTS_BYTES,
@@ -125,6 +125,8 @@ class LiveSandbox(ABC):
     handle: Handle
     # What is known of its isolation once it is made; None where its network is on.
     isolation: Evidence | None = None
+    # Whether no name but an allowed one has an address inside.
+    knows_allowed_names_only = False
 
     @abstractmethod
     def execute(
@@ -166,6 +168,10 @@ class LiveSandbox(ABC):
     def terminate(self) -> None:
         """End the sandbox and everything in it; ending it twice is fine."""
 
+    def denied(self, policy: NetworkPolicy) -> tuple[Target, ...]:
+        """Return what must not answer inside it under a policy, as far as that can be tried."""
+        return isolation.targets_for(policy) if isolation.is_required(policy) else ()
+
     def set_network(self, policy: NetworkPolicy) -> None:
         """Change what the sandbox may reach. Raises SandboxUnsupported."""
         raise SandboxUnsupported("This provider fixes a sandbox's network when it is created")
@@ -202,8 +208,10 @@ class SandboxProvider(ABC):
         ProviderError.
         """
         capabilities.check_when_opened(self.spec.name, self.spec.enforces, manifest)
+        for problem in self.spec.refuses(self.options, manifest):
+            raise SandboxUnsupported(problem.message)
         live = self._create(manifest, owner)
-        if live.isolation is None and isolation.is_required(manifest.network_policy):
+        if live.isolation is None and live.denied(manifest.network_policy):
             try:
                 live.isolation = self._proof(live, manifest.network_policy)
             except BaseException:
@@ -263,7 +271,7 @@ class SandboxProvider(ABC):
 
 def isolation_of(live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
     """Return what comes of trying, inside a sandbox, to reach what a policy denies."""
-    targets = isolation.targets_for(policy)
+    targets = live.denied(policy)
     printed = bytearray()
 
     def keep(stream: Stream, data: bytes) -> None:
@@ -281,7 +289,7 @@ def isolation_of(live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
         targets,
         result.exit_code,
         bytes(printed),
-        are_names_allowed=bool(policy.allowed_hosts),
+        are_names_allowed=bool(policy.allowed_hosts) and not live.knows_allowed_names_only,
     )
 
 

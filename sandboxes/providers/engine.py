@@ -8,7 +8,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
@@ -125,6 +125,28 @@ def _image(image: str, *, pull: bool) -> dict[str, Any]:
             raise
     _fetch(image, pull=pull)
     return _inspected(image)
+
+
+def remove(act: Callable[..., object], name: str, **options: Any) -> None:
+    """Remove something of the engine's, unless it is gone or somebody else is removing it."""
+    try:
+        act(name, **options)
+    except docker.errors.NotFound:
+        pass
+    except docker.errors.APIError as error:
+        if error.status_code != 409:
+            raise
+
+
+def image_is_there(image: str) -> bool:
+    """Say whether the engine has an image. Raises ProviderUnavailable and ProviderError."""
+    try:
+        _inspected(image)
+    except ProviderError as error:
+        if isinstance(error.__cause__, docker.errors.NotFound):
+            return False
+        raise
+    return True
 
 
 def _inspected(image: str) -> dict[str, Any]:

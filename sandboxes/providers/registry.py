@@ -47,8 +47,10 @@ def check_environment(provider: str, options: Mapping[str, Any], manifest: Manif
     may be prepared before the extra is installed (`check_installed` says that).
     """
     spec = provider_spec(provider)
-    spec.read_options(options)
+    values = spec.read_options(options)
     capabilities.check_when_saved(spec.name, spec.enforces, manifest)
+    if problems := spec.refuses(values, manifest):
+        raise InvalidInput(problems[0].message, problems=problems)
 
 
 def check_installed(provider: str) -> None:

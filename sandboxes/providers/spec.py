@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from omniweb.core.errors import InvalidInput, Problem
 from sandboxes.capabilities import Ability, Setting
-from sandboxes.manifest import memory_bytes
+from sandboxes.manifest import Manifest, memory_bytes
 from sandboxes.providers.names import ENVIRONMENT_NAME
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     POSITIVE = "positive whole number"
     SWITCH = "true or false"
     NAMES = "list of variable names"
+    SERVERS = "list of IPv4 addresses"
     HEADERS = "mapping of names to texts"
 
 
@@ -56,7 +58,7 @@ class Option:
         problem = _CHECKS[self.kind](value)
         if problem:
             raise ValueError(f"{_called(provider, self)} {problem}")
-        return tuple(value) if self.kind is Kind.NAMES else value
+        return tuple(value) if self.kind in (Kind.NAMES, Kind.SERVERS) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +71,17 @@ class NetworkPromise:
     checked_inside: str
 
 
+def _nothing(_options: Mapping[str, Any], _manifest: Manifest) -> list[Problem]:
+    return []
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProviderSpec:
     """Everything known about a provider without importing its SDK.
 
-    `enforces` None means that whatever a manifest asks is taken as kept. `adapter` is the dotted
-    path of the class that drives it, None while this version does not.
+    `enforces` None means that whatever a manifest asks is taken as kept; `refuses` tells what of a
+    manifest is not kept all the same, because of the options or of how it is asked. `adapter` is
+    the dotted path of the class that drives it, None while this version does not.
     """
 
     name: str
@@ -90,6 +97,9 @@ class ProviderSpec:
     credentials_note: str = ""
     options: tuple[Option, ...] = ()
     enforces: frozenset[Setting] | None = frozenset()
+    refuses: Callable[[Mapping[str, Any], Manifest], list[Problem]] = field(
+        default=_nothing, repr=False
+    )
     can: frozenset[Ability] = frozenset()
     adapter: str | None = None
     factory: Callable[[Mapping[str, Any]], SandboxProvider] | None = field(default=None, repr=False)
@@ -216,6 +226,18 @@ def _check_names(value: Any) -> str:
     return "" if fine else "must be a list of variable names"
 
 
+def _check_servers(value: Any) -> str:
+    wanted = "must be a list of IPv4 addresses"
+    if not isinstance(value, (list, tuple)):
+        return wanted
+    try:
+        for one in value:
+            IPv4Address(one if isinstance(one, str) else "")
+    except ValueError:
+        return wanted
+    return ""
+
+
 def _check_headers(value: Any) -> str:
     fine = isinstance(value, Mapping) and all(
         isinstance(name, str)
@@ -236,5 +258,6 @@ _CHECKS: dict[Kind, Callable[[Any], str]] = {
     Kind.POSITIVE: _check_positive,
     Kind.SWITCH: _check_switch,
     Kind.NAMES: _check_names,
+    Kind.SERVERS: _check_servers,
     Kind.HEADERS: _check_headers,
 }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from sandboxes.capabilities import Ability, Setting
+from sandboxes.providers import gateway
 from sandboxes.providers.limits import MAX_OUTPUT_BYTES
 from sandboxes.providers.spec import Kind, NetworkPromise, Option, ProviderSpec
-
-REFUSED = "Refused when the environment is saved"
 
 OUTPUT = Option(
     name="max_output_bytes",
@@ -46,7 +45,7 @@ DOCKER = ProviderSpec(
     network=NetworkPromise(
         deny='Yes, network_mode="none"',
         allow="Yes, bridge",
-        allowed_hosts=REFUSED,
+        allowed_hosts="Yes (ours), by an egress gateway that is checked from inside",
         checked_inside="Not needed: Docker enforces it",
     ),
     options=(
@@ -79,9 +78,29 @@ DOCKER = ProviderSpec(
             name="runtime",
             help='The container runtime, such as "runsc" for gVisor; Docker\'s own default if not set.',
         ),
+        Option(
+            name="gateway_image",
+            default="omniweb-gateway:1",
+            help="The egress gateway's image, for host lists; made from deploy/gateway.",
+        ),
+        Option(
+            name="gateway_network",
+            default="bridge",
+            help="The Docker network by which the gateway goes out.",
+        ),
+        Option(
+            name="gateway_dns",
+            kind=Kind.SERVERS,
+            default=(),
+            help="The name servers the gateway asks, by IPv4 address; Docker's own if not set.",
+        ),
+        VERIFY,
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED | {Setting.WORKSPACE_MOUNT},
+    enforces=HOSTED
+    | SIZED
+    | {Setting.ALLOWED_HOSTS, Setting.DENIED_HOSTS, Setting.WORKSPACE_MOUNT},
+    refuses=gateway.problems,
     can=frozenset(Ability),
     adapter="sandboxes.adapters.docker.DockerProvider",
 )

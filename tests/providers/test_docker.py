@@ -321,17 +321,19 @@ def test_a_network_that_is_allowed_is_the_bridge_and_can_be_taken_away(create: C
 def test_a_running_sandbox_takes_no_host_lists_either(
     create: Create, policy: dict[str, Any]
 ) -> None:
-    with pytest.raises(SandboxUnsupported, match="The docker sandbox does not enforce"):
+    with pytest.raises(SandboxUnsupported, match="host lists are fixed when it is created"):
         create().set_network(NetworkPolicy.model_validate(policy))
 
 
 def test_a_manifest_docker_cannot_keep_is_refused_again_when_it_opens(create: Create) -> None:
     with pytest.raises(SandboxUnsupported) as refused:
-        create({"network_policy": {"allowed_hosts": ["a.example.org"]}})
+        create({"resources": {"gpu": True}})
     assert refused.value.detail == (
-        "The docker sandbox does not enforce a network host allowlist (allowed_hosts): use "
-        "network_policy default 'deny' or 'allow', or a provider that enforces one (modal, http)"
+        "The docker sandbox does not enforce a GPU (resources.gpu): leave it unset, or use the http "
+        "provider with a service that provides one"
     )
+    with pytest.raises(SandboxUnsupported, match="does not enforce allowed_hosts with gVisor"):
+        create({"network_policy": {"allowed_hosts": ["a.example.org"]}}, runtime="runsc")
 
 
 def test_a_mount_is_read_only_unless_it_says_otherwise(create: Create, tmp_path: Path) -> None:

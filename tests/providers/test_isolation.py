@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
 import socket
@@ -13,15 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from omniweb.core.errors import SandboxUnsupported
 from sandboxes.manifest import NetworkPolicy
 from sandboxes.providers import isolation
 from sandboxes.providers.isolation import Evidence, Outcome, Target, Verdict
+from tests.providers.certificates import certificate_made
 from tests.providers.walls import (
     ALERT,
     MONITOR,
@@ -42,26 +38,8 @@ TOOLS = {"python": "python3", "bash": "bash", "curl": "curl", "wget": "wget"}
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of nobody, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
-    today = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(today - datetime.timedelta(days=1))
-        .not_valid_after(today + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
     path = tmp_path_factory.mktemp("tls") / "nobody.pem"
-    secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    path.write_text(certificate_made())
     return path
 
 

@@ -80,6 +80,10 @@ DEFAULTS = {
         "pids_limit": 256,
         "pull": "if_missing",
         "runtime": None,
+        "gateway_image": "omniweb-gateway:1",
+        "gateway_network": "bridge",
+        "gateway_dns": (),
+        "verify_network_isolation": True,
         "max_output_bytes": 1_000_000,
     },
     "e2b": {
@@ -138,6 +142,12 @@ def test_options_have_the_documents_defaults(provider: str) -> None:
     [
         (
             "docker",
+            "gateway_dns",
+            ["resolver.example.org"],
+            "must be a list of IPv4 addresses",
+        ),
+        (
+            "docker",
             "user",
             "nobody",
             "must be numeric ('uid' or 'uid:gid') so the working directory can belong to it",
@@ -184,8 +194,8 @@ ASKED: dict[Setting, dict[str, Any]] = {
 # Setting → who keeps it, in the order docker, e2b, daytona, modal, vercel, http, local.
 KEPT = {
     Setting.IMAGE: "yyyyyyn",
-    Setting.ALLOWED_HOSTS: "nyyyyyn",
-    Setting.DENIED_HOSTS: "nnnnnyn",
+    Setting.ALLOWED_HOSTS: "yyyyyyn",
+    Setting.DENIED_HOSTS: "ynnnnyn",
     Setting.NETWORK_OFF: "yyyyyyn",
     Setting.WORKSPACE_MOUNT: "ynnnnnn",
     Setting.SECRETS: "nnnnnnn",
@@ -219,14 +229,41 @@ def test_what_a_provider_does_not_keep_is_refused_and_the_rest_is_not(
 
 
 def test_the_quoted_refusals_are_word_for_word() -> None:
-    assert refused("docker", {}, ASKED[Setting.ALLOWED_HOSTS]) == (
-        "The docker sandbox does not enforce a network host allowlist (allowed_hosts): use "
+    assert refused("local", {}, ASKED[Setting.ALLOWED_HOSTS]) == (
+        "The local sandbox does not enforce a network host allowlist (allowed_hosts): use "
         "network_policy default 'deny' or 'allow', or a provider that enforces one (modal, http)"
     )
     assert "does not enforce blocking named hosts" in refused(
-        "docker", {}, ASKED[Setting.DENIED_HOSTS]
+        "e2b", {}, ASKED[Setting.DENIED_HOSTS]
     )
     assert "does not enforce delivering secrets" in refused("docker", {}, ASKED[Setting.SECRETS])
+
+
+HOST_LISTS = [
+    ("allowed_hosts", {"allowed_hosts": ["*.example.org"]}),
+    ("denied_hosts", {"default": "allow", "denied_hosts": ["a.example.org"]}),
+]
+
+
+@pytest.mark.parametrize(("name", "policy"), HOST_LISTS)
+def test_host_lists_are_refused_where_docker_could_not_keep_them(
+    name: str, policy: dict[str, Any]
+) -> None:
+    told = refused("docker", {"runtime": "runsc"}, {"network_policy": policy})
+    assert told.startswith(f"The docker sandbox does not enforce {name} with gVisor")
+    for number in ("192.0.2.1", "0x7f.1", "2130706433"):
+        told = refused("docker", {}, {"network_policy": {**policy, name: ["a.example", number]}})
+        assert told == (
+            f"The docker sandbox enforces {name} by host name, and {number} is an address: "
+            "write the name of the host"
+        )
+
+
+def test_gvisor_is_fine_without_host_lists() -> None:
+    for policy in ({"default": "allow", "allowed_hosts": ["a.example"]}, {"denied_hosts": ["a"]}):
+        # Neither list says anything that the default does not.
+        fields = {"network_policy": policy}
+        check_environment("docker", {"runtime": "runsc"}, Manifest.parse(fields))
 
 
 def test_every_setting_has_a_name_and_advice() -> None:

@@ -14,11 +14,7 @@ from sandboxes.services.environments import environment_create
 from tests.people import People, browser_for
 
 HTMX = {"HX-Request": "true"}
-NO_HOSTS = (
-    "The docker sandbox does not enforce a network host allowlist (allowed_hosts): use "
-    "network_policy default &#x27;deny&#x27; or &#x27;allow&#x27;, or a provider that enforces one "
-    "(modal, http)"
-)
+NO_HOSTS = "The docker sandbox does not enforce allowed_hosts with gVisor"
 
 
 @pytest.fixture
@@ -66,6 +62,7 @@ def test_a_form_becomes_options_and_a_manifest(people: People) -> None:
         "option_pids_limit": "64",
         "option_pull": "never",
         "option_user": "65534:65534",
+        "option_verify_network_isolation": "on",
         "working_dir": "/work",
         "network": "allow",
         "variables": "LANG=C\nA=b=c",
@@ -91,6 +88,7 @@ def test_what_is_refused_is_said_at_its_field_and_nothing_is_lost(people: People
     written = {
         "name": "strict",
         "option_user": "root",
+        "option_runtime": "runsc",
         "option_pids_limit": "many",
         "network": "deny",
         "allowed_hosts": "a.example.org",
@@ -114,7 +112,12 @@ def at(text: str, field: str) -> str:
 def test_refusals_come_while_the_form_is_filled_in(people: People) -> None:
     answer = browser_for(people.operator).post(
         "/environments/check?provider=docker",
-        {"option_user": "root", "network": "deny", "allowed_hosts": "a.example.org"},
+        {
+            "option_user": "root",
+            "option_runtime": "runsc",
+            "network": "deny",
+            "allowed_hosts": "a.example.org",
+        },
         headers=HTMX,
     )
     assert answer.status_code == 200

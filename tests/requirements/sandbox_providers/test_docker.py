@@ -213,6 +213,11 @@ DEFAULTS = {
     "pids_limit": 256,
     "pull": "if_missing",
     "runtime": None,
+    # Ours, for host lists.
+    "gateway_image": "omniweb-gateway:1",
+    "gateway_network": "bridge",
+    "gateway_dns": (),
+    "verify_network_isolation": True,
     "max_output_bytes": 1_000_000,
 }
 

@@ -170,7 +170,10 @@ def test_our_service_refuses_a_network_policy_it_cannot_keep(
     people: People, wire: dict[str, Any]
 ) -> None:
     """'one that cannot keep the network policy must refuse the session'."""
-    row = Environment.objects.create(team=people.team, name="docker", provider="docker")
+    is_open = {"network_policy": {"default": "allow"}}
+    row = Environment.objects.create(
+        team=people.team, name="local", provider="local", manifest=is_open
+    )
     answer = session_open(people.agent, row, wire)
     assert answer.status_code == 422
     assert "does not enforce" in answer.json()["detail"]

@@ -105,9 +105,11 @@ ASKED: dict[Setting, tuple[dict[str, Any], str]] = {
 BUILT_IN = ("docker", "e2b", "daytona", "modal", "vercel", "http", "local")
 REFUSES: dict[Setting, tuple[str, ...]] = {
     Setting.IMAGE: ("local",),
-    # "docker, e2b, daytona, vercel or local"; the hosted ones keep them since.
-    Setting.ALLOWED_HOSTS: ("docker", "local"),
-    Setting.DENIED_HOSTS: ("docker", "e2b", "daytona", "modal", "vercel", "local"),
+    # "docker, e2b, daytona, vercel or local"; the hosted ones keep them since, and so does docker,
+    # by a gateway of ours.
+    Setting.ALLOWED_HOSTS: ("local",),
+    # "any built-in provider but http"; docker is ours.
+    Setting.DENIED_HOSTS: ("e2b", "daytona", "modal", "vercel", "local"),
     Setting.NETWORK_OFF: ("local",),
     Setting.WORKSPACE_MOUNT: ("e2b", "daytona", "modal", "vercel", "http", "local"),
     Setting.SECRETS: BUILT_IN,
@@ -139,11 +141,14 @@ def test_what_a_provider_does_not_enforce_is_refused_at_every_door(
 
 
 def test_the_whole_sentence_is_the_documents() -> None:
-    """'ValueError: The docker sandbox does not enforce a network host allowlist (allowed_hosts)…'."""
+    """'ValueError: The docker sandbox does not enforce a network host allowlist (allowed_hosts)…'.
+
+    Here it is local's: docker enforces one.
+    """
     with pytest.raises(InvalidInput) as refused:
-        check_environment("docker", {}, Manifest.parse(ASKED[Setting.ALLOWED_HOSTS][0]))
+        check_environment("local", {}, Manifest.parse(ASKED[Setting.ALLOWED_HOSTS][0]))
     assert refused.value.detail == (
-        "The docker sandbox does not enforce a network host allowlist (allowed_hosts): use "
+        "The local sandbox does not enforce a network host allowlist (allowed_hosts): use "
         "network_policy default 'deny' or 'allow', or a provider that enforces one (modal, http)"
     )
 
@@ -157,20 +162,21 @@ def test_everyone_else_keeps_it(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "setting"),
+    ("provider", "wire", "setting"),
     [
-        ({"network": {"default": "deny", "allowed_hosts": [HOST]}}, Setting.ALLOWED_HOSTS),
-        ({"network": {"default": "allow", "denied_hosts": [HOST]}}, Setting.DENIED_HOSTS),
-        ({"resources": {"gpu": True}}, Setting.GPU),
-        ({"resources": {"timeout_seconds": 60}}, Setting.LIFETIME),
+        ("local", {"network": {"default": "deny", "allowed_hosts": [HOST]}}, Setting.ALLOWED_HOSTS),
+        ("local", {"network": {"default": "allow", "denied_hosts": [HOST]}}, Setting.DENIED_HOSTS),
+        ("docker", {"resources": {"gpu": True}}, Setting.GPU),
+        ("docker", {"resources": {"timeout_seconds": 60}}, Setting.LIFETIME),
     ],
 )
 def test_what_a_session_asks_for_on_top_is_refused_when_it_opens(
-    people: People, wire: dict[str, Any], setting: Setting
+    people: People, provider: str, wire: dict[str, Any], setting: Setting
 ) -> None:
     """The same check, for what an agent's own manifest says."""
-    told = refused_in_the_protocol(people, Place(provider="docker"), wire)
-    assert told == f"The docker sandbox does not enforce {ASKED[setting][1]}"
+    place = Place(provider=provider, manifest={"network_policy": OPEN})
+    told = refused_in_the_protocol(people, place, wire)
+    assert told == f"The {provider} sandbox does not enforce {ASKED[setting][1]}"
 
 
 def test_a_change_is_refused_as_the_first_save_is(people: People) -> None:

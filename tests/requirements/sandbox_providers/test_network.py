@@ -20,7 +20,6 @@ from tests.requirements.sandbox_providers.doors import session_open
 from tests.requirements.sandbox_providers.vendors import Hosted, hosted
 
 NEEDED = {"http": {"base_url": "https://sandboxes.example.org"}}
-REFUSED = "Refused when the environment is saved"
 SERVICE = "Your service must keep it or refuse"
 
 # The table: deny, allow, allowed_hosts, checked from inside.
@@ -28,10 +27,11 @@ TABLE: dict[str, tuple[str, str, str, str]] = {
     "docker": (
         'Yes, network_mode="none"',
         "Yes, bridge",
-        REFUSED,
+        "Yes (ours), by an egress gateway that is checked from inside",
         "Not needed: Docker enforces it",
     ),
-    # The document refuses the allowed_hosts of these two and of Vercel; today's APIs keep them.
+    # The document refuses the allowed_hosts of these two, of Docker and of Vercel; today's APIs
+    # keep them, and a gateway of ours does for Docker.
     "e2b": ("Asked of E2B", "Yes", "Yes (ours), E2B's allow_out", "Yes"),
     "daytona": ("Asked of Daytona", "Yes", "Yes (ours), Daytona's domain_allow_list", "Yes"),
     "modal": ("Yes, block_network", "Yes", "Yes, Modal's domain allowlist", "No"),
@@ -113,7 +113,7 @@ def test_local_requires_the_network_to_be_on(tmp_path: Path) -> None:
             open_provider("local", {}).create(manifest, owner=somebody())
 
 
-@pytest.mark.parametrize("provider", ["modal", "http", "e2b", "daytona", "vercel"])
+@pytest.mark.parametrize("provider", ["modal", "http", "docker", "e2b", "daytona", "vercel"])
 def test_to_reach_only_some_hosts_a_provider_that_keeps_them_is_used(provider: str) -> None:
     """'use "default": "deny" with allowed_hosts on a provider that keeps them'."""
     fields = {"network_policy": {"default": "deny", "allowed_hosts": ["packages.example.org"]}}
