@@ -44,6 +44,13 @@ from approvals.policy.commands.parse import read_script
         "find . -name a -exec rm x ';'",
         "find . -execdir rm x +",
         "command rm x",
+        "xargs --max-lines rm x",
+        "parallel --joblog log rm ::: x",
+        "systemd-run -t rm x",
+        "numactl -l rm x",
+        "ls | entr -s 'rm x'",
+        "timeout --unheard-of 5 rm x",
+        "timeout --unheard-of word 5 rm x",
         "exec -a name rm x",
     ],
 )
@@ -52,7 +59,10 @@ def test_the_command_inside_a_wrapper_is_found(script: str) -> None:
     assert any(command.program == "rm" for command in inner)
 
 
-@pytest.mark.parametrize("script", ["env", "sudo -l", "timeout 5", "nohup", "xargs", "env A=1"])
+@pytest.mark.parametrize(
+    "script",
+    ["env", "sudo -l", "timeout 5", "nohup", "xargs", "env A=1", "command -v rm", "command -pV rm"],
+)
 def test_a_wrapper_may_have_nothing_inside(script: str) -> None:
     assert len(read_script(script).commands) == 1
 
@@ -65,3 +75,10 @@ def test_how_a_command_is_reached_is_told_outermost_first() -> None:
 
 def test_wrappers_nested_without_end_are_opaque() -> None:
     assert "commands nested too deeply" in read_script("sudo " * 50 + "ls").opaque_reasons
+
+
+@pytest.mark.parametrize("wrapper", ["xargs --q", "watch -Z", "env --q a", "parallel --q"])
+def test_options_nobody_knows_do_not_multiply_what_is_read(wrapper: str) -> None:
+    line = read_script(f"{wrapper} " * 500 + "ls")
+    assert line.opaque
+    assert len(line.commands) < 50

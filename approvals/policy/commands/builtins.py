@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from approvals.policy.commands.line import NOWHERE, Kind, Risk, Words
 from approvals.policy.commands.variables import changes_what_runs
-from approvals.policy.commands.wrappers import Inner, joined
+from approvals.policy.commands.wrapper import Inner
+from approvals.policy.commands.wrappers import joined
 
 TEXT_RUNNERS = frozenset({
     "eval", "source", ".", "exec", "command", "builtin", "trap", "alias", "hash", "fc", "bind",

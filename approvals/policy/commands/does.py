@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from approvals.policy.commands.line import Kind, OpaquePart, SimpleCommand, Words
 from approvals.policy.commands.option_table import ALIASES
 from approvals.policy.commands.shells import shell_script
-from approvals.policy.commands.wrappers import SHELLS, WRAPPERS
+from approvals.policy.commands.wrapper_table import WRAPPERS
+from approvals.policy.commands.wrappers import SHELLS
 
 _READS = "reads files"
 _SHOWS = "shows text"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from approvals.policy.commands.line import Kind, Risk, Words
 from approvals.policy.commands.options import LOADS, UNKNOWN_WORD, WRITES
-from approvals.policy.commands.wrappers import Inner, joined
+from approvals.policy.commands.wrapper import Inner
+from approvals.policy.commands.wrappers import joined
 
 # The subcommands git has itself; any other word may be an alias, which can be a program.
 _COMMANDS = frozenset(
@@ -42,18 +43,25 @@ _RUNS = {
     "--extcmd": {"difftool"}, "--exec": None, "--smtp-server": {"send-email"},
     "--sendmail-cmd": {"send-email"}, "--to-cmd": {"send-email"}, "--cc-cmd": {"send-email"},
     "--config": {"clone"}, "--template": {"clone", "init"}, "--tool": {"difftool", "mergetool"},
-    "--ext-diff": None, "--textconv": None, "--show-signature": None, "--filters": {"cat-file"}, "--pager": None, "--editor": None,
+    "--ext-diff": None, "--web": {"help"}, "--textconv": None, "--show-signature": None, "--filters": {"cat-file"}, "--pager": None, "--editor": None,
     "--tree-filter": None, "--index-filter": None, "--msg-filter": None, "--env-filter": None,
     "--commit-filter": None, "--parent-filter": None, "--tag-name-filter": None, "--setup": None,
 }  # fmt: skip
 _SHORT_RUNS = {
     "-u": {"clone"}, "-c": {"clone"}, "-O": {"grep"}, "-x": {"difftool", "rebase"},
-    "-t": {"difftool", "mergetool"},
+    "-t": {"difftool", "mergetool"}, "-w": {"help"},
+}  # fmt: skip
+# Other one-letter options of these that take a value: what follows in the word is no option.
+_SHORT_VALUED = {
+    "clone": "bjo", "difftool": "GOSUl", "rebase": "CSXs", "grep": "ABCefm",
+    "format-patch": "GOSUlnv",
 }  # fmt: skip
 _WRITES = {"--output": None, "--output-directory": None, "--export-marks": None}
 _SHORT_WRITES = {"-o": {"archive", "format-patch"}}
 
-_BY_SETTINGS = frozenset({"--ext-diff", "--textconv", "--show-signature", "--filters"})
+_BY_SETTINGS = frozenset(
+    {"--ext-diff", "--textconv", "--show-signature", "--filters", "--web", "-w"}
+)
 
 # Subcommands that start whatever they are given, or the settings of the repository.
 _STARTERS = frozenset({
@@ -145,7 +153,7 @@ def _options(name: str, words: Words) -> Iterator[Risk | Inner]:
 def _option(name: str, words: Words, at: int, word: str) -> Iterator[Risk | Inner]:
     option, equals, value = word.partition("=")
     if not word.startswith("--"):
-        option, value = word[:2], word[2:]
+        option, value = _short(name, word)
     attached = bool(equals or (value and not word.startswith("--")))
     place = at if attached or at + 1 >= len(words) else at + 1
     given = value if attached else words[place]
@@ -160,6 +168,17 @@ def _option(name: str, words: Words, at: int, word: str) -> Iterator[Risk | Inne
         yield Risk(place, WRITES, Kind.WRITE, given)
     elif option in ("--gpg-program", "--rcfile"):
         yield Risk(place, LOADS)
+
+
+def _short(name: str, word: str) -> tuple[str, str]:
+    """Return the option of a cluster such as `-yx` that counts here, and the rest of the word."""
+    for at, letter in enumerate(word[1:], 1):
+        option = f"-{letter}"
+        if _meant(option, name, _SHORT_RUNS) or _meant(option, name, _SHORT_WRITES):
+            return option, word[at + 1 :]
+        if letter in _SHORT_VALUED.get(name, ""):
+            break
+    return word[:2], word[2:]
 
 
 def _meant(option: str, name: str, table: Mapping[str, set[str] | None]) -> bool:

@@ -24,14 +24,16 @@ _EDITOR = Options(
     always=_ANY,
 )
 
+# `valued` holds only letters that take the next word in every version of a program: where one of
+# them has it as a flag, or takes a value only in the same word, another option could hide behind it.
 OPTIONS: dict[str, Options] = {
     "sort": Options(runs("--compress-program") | writes("-o", "--output"), "kStT"),
-    "shuf": Options(writes("-o", "--output"), "inr"),
+    "shuf": Options(writes("-o", "--output"), "in"),
     "rg": Options(runs("--pre", "--hostname-bin"), "ABCEMTefgjmrt"),
     "ag": Options(runs("--pager")),
     "ack": Options(runs("--pager")),
     "bat": Options(runs("--pager")),
-    "man": Options(runs("-P", "--pager", "-H", "--html") | loads("-C", "--config-file"), "LMRSTemprsE"),
+    "man": Options(runs("-P", "--pager", "-H", "--html") | loads("-C", "--config-file"), "LMRSemprsE", joined="T"),
     "zip": Options(runs("-TT", "--unzip-command"), "bnitx"),
     "less": Options(writes("-o", "-O", "--log-file", "--LOG-FILE") | loads("-k", "--lesskey-file", "--lesskey-src", "+"), "bhjpPtTxyz"),
     "more": Options(loads("+"), "n"),
@@ -52,7 +54,7 @@ OPTIONS: dict[str, Options] = {
         writes("-O", "--output-document", "-o", "--output-file", "-a", "--append-output", "-P", "--directory-prefix",
                "--save-cookies", "--warc-file", "--rejected-log")
         | runs("--use-askpass") | code("-e", "--execute") | loads("--config"),
-        "AbBDiIlQRtTUwX",
+        "ABDiIlQRtTUwX",
     ),
     "split": Options(runs("--filter"), "abClnt"),
     "tee": Options({}),
@@ -65,11 +67,11 @@ OPTIONS: dict[str, Options] = {
     "cpio": Options(runs("--rsh-command") | writes("-O"), "CEFHIMR"),
     "diff": Options(flags("starts the program pr", "-l", "--paginate"), "CDFILSUWXx"),
     "time": Options(writes("-o", "--output"), "f", first=True),
-    "sdiff": Options(writes("-o", "--output") | runs("--diff-program"), "IwW"),
+    "sdiff": Options(writes("-o", "--output") | runs("--diff-program"), "Iw"),
     "diff3": Options(runs("--diff-program"), "L"),
     "patch": Options(writes("-o", "--output", "-r", "--reject-file") | flags("can run an ed script", "-e", "--ed"), "BdDFgipVYz"),
     "install": Options(runs("--strip-program"), "gmotS"),
-    "date": Options(flags("sets the clock", "-s", "--set", kind=Kind.WRITE), "dfrI"),
+    "date": Options(flags("sets the clock", "-s", "--set", kind=Kind.WRITE), "dfr", joined="I"),
     "tree": Options(writes("-o"), "LPIHT"),
     "file": Options(flags("writes a compiled file", "-C", "--compile", kind=Kind.WRITE) | loads("-m", "--magic-file") | flags("starts decompressing programs", "-z", "-Z"), "efFP"),
     "yq": Options(flags(_IN_PLACE, "-i", "--inplace", "--in-place", kind=Kind.WRITE) | loads("--from-file") | writes("-s", "--split-exp")),
@@ -80,12 +82,12 @@ OPTIONS: dict[str, Options] = {
     "nmap": Options(code("--script") | writes("-oN", "-oX", "-oG", "-oA", "-oS") | loads("--datadir")),
     "strace": Options(writes("-o", "--output")),
     "ltrace": Options(writes("-o", "--output") | loads("-F", "--config")),
-    "nc": Options(runs("-e", "-c", "--exec", "--sh-exec", "--lua-exec"), "gGimopqsTVwxXI"),
+    "nc": Options(runs("-e", "-c", "--exec", "--sh-exec", "--lua-exec") | writes("-o", "--output"), "gGimpqsVwXI"),
     "ncat": Options(runs("-e", "-c", "--exec", "--sh-exec", "--lua-exec") | writes("-o", "--output"), "gGimpqswxd"),
     "uniq": Options({}, "fsw"),
     "xxd": Options({}, "cglos"),
     "ctags": Options(writes("-f", "-o") | loads("--options"), "L"),
-    "make": Options(code("--eval", "--assume-new") | loads("-f", "--file", "--makefile", "-I", "--include-dir"), "CjloW"),
+    "make": Options(code("--eval", "--assume-new") | loads("-f", "--file", "--makefile", "-I", "--include-dir"), "CoW"),
     "cmake": Options(loads("-P", "-C"), "BDGSTU"),
     "go": as_words(Options(runs("-toolexec", "-exec", "-vettool", "--toolexec", "--exec") | loads("-overlay", "-modfile") | writes("-o"))),
     "cargo": Options(code("--config") | loads("--manifest-path"), "jpFZ"),
@@ -118,8 +120,8 @@ OPTIONS: dict[str, Options] = {
     "node": interpreter(code("-e", "--eval", "-p", "--print", "-pe") | loads("-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file"), "C"),
     "deno": Options({}),
     "bun": Options(code("-e", "--eval", "-p", "--print") | loads("-r", "--preload")),
-    "perl": interpreter(code("-e", "-E", "-M", "-m", "-d") | loads("-I") | flags(_IN_PLACE, "-i", kind=Kind.WRITE), "FCD"),
-    "ruby": interpreter(code("-e") | loads("-r", "-I", "-S") | flags(_IN_PLACE, "-i", kind=Kind.WRITE), "CEFKTW"),
+    "perl": interpreter(code("-e", "-E", "-M", "-m", "-d") | loads("-I") | flags(_IN_PLACE, "-i", kind=Kind.WRITE)),
+    "ruby": interpreter(code("-e") | loads("-r", "-I", "-S") | flags(_IN_PLACE, "-i", kind=Kind.WRITE), "CE"),
     "php": interpreter(code("-r", "-R", "-B", "-E", "-d", "-a") | loads("-c", "-z", "-F"), "ftS"),
     "lua": interpreter(code("-e") | loads("-l")),
     "Rscript": interpreter(code("-e")),
@@ -134,8 +136,8 @@ OPTIONS: dict[str, Options] = {
     "erl": Options(code("-eval", "-run", "-s"), words=True, input=FROM_INPUT),
     "vim": _EDITOR,
     "emacs": Options(code("--eval", "--execute", "-f", "--funcall", "-eval", "-execute") | loads("-l", "--load", "--script"), always=_ANY),
-    "awk": Options(code("-e", "--source", "-i", "--include", "-l", "--load") | loads("-f", "--file", "-E", "--exec") | writes("-o", "-p", "-d", "--pretty-print", "--profile", "--dump-variables"), "vF", first=True),
-    "sed": Options(loads("-f", "--file") | flags(_IN_PLACE, "-i", "--in-place", kind=Kind.WRITE), "eElL"),
+    "awk": Options(code("-W", "-e", "--source", "-i", "--include", "-l", "--load") | loads("-f", "--file", "-E", "--exec") | writes("-o", "-p", "-d", "--pretty-print", "--profile", "--dump-variables"), "vF", first=True),
+    "sed": Options(loads("-f", "--file") | flags(_IN_PLACE, "-i", "--in-place", kind=Kind.WRITE), "e"),
 }  # fmt: skip
 
 # Other names of the same programs.

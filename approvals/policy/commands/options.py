@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from approvals.policy.commands.line import NOWHERE, Kind, Risk, Words
-from approvals.policy.commands.wrappers import Inner
+from approvals.policy.commands.wrapper import Inner
 
 INLINE = "code in the line itself: not readable"
 FROM_INPUT = "runs the code it reads from its input"
@@ -36,6 +36,7 @@ class Options:
     """The options of a program that count.
 
     `valued` are the other one-letter options with a value, so that it is not taken for options;
+    `joined` those that have it in the same word or not at all;
     `words` when options are whole words behind one dash, as find has them; `first` when they stand
     before the first operand only; `whole` are long names that are no beginnings of others. `input` says what the
     program does with its input when no operand is given, `always` what it does in any case, ""
@@ -50,17 +51,20 @@ class Options:
     named: str = ""
     first: bool = False
     whole: frozenset[str] = frozenset()
+    joined: str = ""
     harmless: frozenset[str] = field(default=frozenset({"-V", "-v", "-h", "--version", "--help"}))
 
     def found(self, program: str, words: Words) -> Iterator[Risk | Inner]:
         """Yield what the options of a command do, and that it reads code from its input."""
         at, operands, is_fed = 1, 0, False
-        while at < len(words) and not (self.first and operands):
+        ends = in_doubt = False
+        while at < len(words) and not ends:
             word = words[at]
             step = 1
             if word is None:
                 yield Risk(at, UNKNOWN_WORD)
                 operands += 1
+                ends = self.first
             elif word == "--" and not self.words:
                 operands += len(words) - at - 1
                 break
@@ -71,8 +75,13 @@ class Options:
                     yield from _told(program, effect, name, at, words, attached)
                 is_fed = is_fed or (effect is not None and effect.does is INLINE)
                 operands += word in self.harmless or word[1] in self.named
+                ends = self.first and operands > 0
+                # A long option that is not in the table may take the next word.
+                in_doubt = effect is None and word[:2] == "--" and "=" not in word
             else:
                 operands += word != "-"
+                ends = self.first and operands > 0 and not in_doubt
+                in_doubt = False
             at += step
         if self.always or (self.input and not operands and not is_fed):
             yield Risk(NOWHERE, self.always or self.input)
@@ -93,6 +102,8 @@ class Options:
             if effect is not None:
                 attached = rest if rest and effect.valued else None
                 return 1 + (effect.valued and not rest), f"-{letter}", attached
+            if letter in self.joined:
+                break
             if letter in self.valued:
                 return 1 + (not rest), "", None
         return 1, word, None

@@ -14,14 +14,9 @@ from approvals.policy.commands.options import FROM_INPUT, INLINE, WRITES
 from approvals.policy.commands.sed import sed_effects
 from approvals.policy.commands.shells import shell_script
 from approvals.policy.commands.variables import changes_what_runs
-from approvals.policy.commands.wrappers import (
-    READERS,
-    SHELLS,
-    STARTS_OTHERS,
-    WRAPPERS,
-    Inner,
-    inner_commands,
-)
+from approvals.policy.commands.wrapper import Inner
+from approvals.policy.commands.wrapper_table import STARTS_OTHERS, WRAPPERS
+from approvals.policy.commands.wrappers import READERS, SHELLS, inner_commands
 
 type Effects = Iterable[Risk | Inner]
 
@@ -43,39 +38,48 @@ _LOOKS_LIKE_AWK = re.compile(r"[{(|>@\"]")
 
 
 def _sed(words: Words) -> Iterator[Risk | Inner]:
-    scripts: list[int] = []
-    at, operands = 1, []
+    """Read every script: the values of -e, or the first operand where neither -e nor -f is."""
+    scripts: list[tuple[int, str | None]] = []
+    operands: list[int] = []
+    has_script, at = False, 1
     while at < len(words):
         word = words[at]
-        if word in ("-e", "--expression", "-f", "--file") or _ends_with_e(word):
-            if word not in ("-f", "--file"):
-                scripts.append(at + 1)
-            at += 1
-        elif word in ("-l", "--line-length"):
-            at += 1
-        elif word is None or not word.startswith("-") or word == "-":
+        if word == "--":
+            operands += range(at + 1, len(words))
+            break
+        if word is None or word == "-" or not word.startswith("-"):
             operands.append(at)
-        elif word.startswith(("-e", "--expression=")):
-            scripts.append(at)
+        elif option := _SED_SCRIPT.fullmatch(word):
+            has_script = True
+            value, place = option["value"] or option["long_value"], at
+            if value is None:
+                at = place = at + 1
+                value = words[at] if at < len(words) else None
+            if option["letter"] == "e" or (option["long"] or "").startswith("--e"):
+                scripts.append((place, value))
+        elif _SED_LENGTH.fullmatch(word):
+            at += 1
         at += 1
-    if not scripts and not any((word or "").startswith(("-f", "--file")) for word in words[1:]):
-        scripts = operands[:1]
-    for place in scripts:
-        yield from _sed_script(words, place)
+    if not has_script:
+        scripts = [(place, words[place]) for place in operands[:1]]
+    for place, script in scripts:
+        yield from _sed_script(script, place)
 
 
-def _ends_with_e(word: str | None) -> bool:
-    # A cluster such as -ne: the script is the next word.
-    return bool(word) and word[0] == "-" and word[1:2] != "-" and word[1:].rstrip("nrEsuz") == "e"  # type: ignore[index] # not empty
+# -e and -f, alone or last in a cluster, with the value in the same word or the next; and any
+# beginning of their long names. -i takes the rest of its word.
+_SED_SCRIPT = re.compile(
+    r"-[nrEsuzb]*(?:l\d+)?(?P<letter>[ef])(?P<value>.+)?"
+    r"|(?P<long>--(?:ex?p?r?e?s?s?i?o?n?|fi?l?e?))(?:=(?P<long_value>.*))?",
+    re.DOTALL,
+)
+_SED_LENGTH = re.compile(r"-[nrEsuzb]*l|--l[a-z-]*")
 
 
-def _sed_script(words: Words, at: int) -> Iterator[Risk | Inner]:
-    text = words[at] if at < len(words) else None
+def _sed_script(text: str | None, at: int) -> Iterator[Risk | Inner]:
     if text is None:
         yield Risk(at, INLINE)
         return
-    if text.startswith(("-e", "--expression=")):
-        text = text.removeprefix("-e").removeprefix("--expression=")
     for found in sed_effects(text):
         kind = Kind.WRITE if found.writes is not None else Kind.CODE
         yield Risk(at, found.does, kind, found.writes)
@@ -85,7 +89,7 @@ def _sed_script(words: Words, at: int) -> Iterator[Risk | Inner]:
 
 def _tar(words: Words) -> Iterator[Risk | Inner]:
     """Read the old way of writing options, and actions at checkpoints."""
-    if len(words) > 1 and words[1] and not words[1].startswith("-") and "I" in words[1]:
+    if len(words) > 1 and words[1] and not words[1].startswith("-") and {*words[1]} & {*"IF"}:
         yield Risk(1, "starts the program named in this option")
         yield from (Inner("tar I", script=word) for word in words[2:3] if word)
     for word in words[1:]:
@@ -112,7 +116,11 @@ def _dd(words: Words) -> Iterator[Risk]:
 
 def _second_operand(words: Words) -> Iterator[Risk]:
     """A second file is the one written to."""
-    operands = [at for at, word in enumerate(words[1:], 1) if word is None or word[:1] not in "-+"]
+    operands = [
+        at
+        for at, word in enumerate(words[1:], 1)
+        if word is None or word == "-" or word[:1] not in "-+"
+    ]
     if words[0] and words[0].endswith("uniq"):
         operands = [at for at in operands if words[at - 1] not in ("-f", "-s", "-w")]
     elif words[0] and words[0].endswith("xxd"):
@@ -147,9 +155,27 @@ def _curl(words: Words) -> Iterator[Risk]:
 
 def _python(words: Words) -> Iterator[Risk]:
     """Modules that run code given to them as a word."""
-    for left, (at, module) in zip(words, enumerate(words[1:], 1), strict=False):
-        if left == "-m" and module in ("timeit", "pdb", "code", "cProfile", "trace"):
+    for at, (word, follows) in enumerate(pairwise((*words[1:], None)), 1):
+        named = _MODULE.fullmatch(word or "")
+        if named and (named[1] or follows) in _RUNS_CODE:
             yield Risk(at, INLINE)
+
+
+_MODULE = re.compile(r"-[a-zA-Z]*?m(.+)?")
+_RUNS_CODE = frozenset(
+    {
+        "asyncio",
+        "bdb",
+        "cProfile",
+        "code",
+        "idlelib",
+        "pdb",
+        "profile",
+        "sqlite3",
+        "timeit",
+        "trace",
+    }
+)
 
 
 def _sqlite(words: Words) -> Iterator[Risk]:

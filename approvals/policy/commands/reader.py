@@ -20,7 +20,8 @@ from approvals.policy.commands.shells import has_command_option, reads_its_input
 from approvals.policy.commands.source import Place, Source
 from approvals.policy.commands.walk import Visit, Walker
 from approvals.policy.commands.words import CONTINUATION
-from approvals.policy.commands.wrappers import SHELLS, Inner
+from approvals.policy.commands.wrapper import Inner
+from approvals.policy.commands.wrappers import SHELLS
 
 MAX_SCRIPT_LENGTH = 10_000
 MAX_NESTING = 8
@@ -42,6 +43,7 @@ class Reader:
         self._opaque: dict[tuple[int, int, str], OpaquePart] = {}
         self._writes: list[str | None] = []
         self._env: list[str] = []
+        self._inside: set[tuple[str | None, Words, int, int, Words, Words]] = set()
 
     def line(self, text: str) -> CommandLine:
         """Return what was read of a line."""
@@ -158,10 +160,17 @@ class Reader:
     def _add_inner(self, inner: Inner, place: Place, writes: Words, env: tuple[str, ...]) -> None:
         if len(place.reached) > MAX_NESTING:
             self.add_opaque("commands nested too deeply", place)
-        elif inner.script is not None:
+            return
+        env = (*env, *inner.env)
+        # A command that can be read in two ways often holds the same one in both.
+        key = (inner.script, inner.words, place.start, place.end, writes, env)
+        if key in self._inside:
+            return
+        self._inside.add(key)
+        if inner.script is not None:
             self.read(inner.script, place, shifted=True)
         else:
-            self.add_command(inner.words, place, writes=writes, env=(*env, *inner.env))
+            self.add_command(inner.words, place, writes=writes, env=env)
 
 
 def _refusal(script: str) -> str | None:

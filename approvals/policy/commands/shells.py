@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from approvals.policy.commands.line import Words
-from approvals.policy.commands.wrappers import long_options, skip_options
+from approvals.policy.commands.wrapper import long_options, skip_options
 
 # Words with a meaning of their own to the shell; the grammar takes some of them for programs.
 KEYWORDS = frozenset({

@@ -9,153 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from approvals.policy.commands.line import NOWHERE, Risk, Words
 from approvals.policy.commands.variables import changes_what_runs
+from approvals.policy.commands.wrapper import Inner, Wrapper, takes_next
+from approvals.policy.commands.wrapper_table import SUBCOMMANDS, WRAPPERS
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """Something a command runs: an argv, or shell text when `script` is set.
-
-    `env` are the names of the variables set for it on the way.
-    """
-
-    through: str
-    words: Words = ()
-    script: str | None = None
-    env: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapper:
-    """How a program's own words end and the command it runs begins.
-
-    `valued` are the one-letter options followed by a value, `valued_long` the long ones;
-    `operands` counts words of its own before the command; `assignments` allows NAME=value there.
-    """
-
-    valued: str = ""
-    valued_long: frozenset[str] = frozenset()
-    operands: int = 0
-    assignments: bool = False
-
-    def command_of(self, words: Words) -> Words:
-        """Return the command inside, empty when there is none."""
-        rest = skip_options(words[1:], self.valued, self.valued_long)
-        rest = rest[self.operands :]
-        while self.assignments and rest and rest[0] is not None and "=" in rest[0]:
-            rest = rest[1:]
-        return rest
-
-    def names(self, words: Words, inside: Words) -> tuple[str, ...]:
-        """Return the variables set on the way to the command."""
-        if not self.assignments:
-            return ()
-        own = words[1 : len(words) - len(inside)]
-        names = (word.partition("=")[0] for word in own if word and "=" in word)
-        return tuple(name for name in names if not name.startswith("-"))
-
-
-def skip_options(
-    words: Words, valued: str, valued_long: frozenset[str] = frozenset(), marks: str = "-"
-) -> Words:
-    """Return the words after the options, as getopt would see them."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if not word or word[0] not in marks:
-            break
-        at += 1
-        if word == "--":
-            break
-        at += _takes_next(word, valued, valued_long)
-    return words[at:]
-
-
-def _takes_next(word: str, valued: str, valued_long: frozenset[str]) -> bool:
-    if word.startswith("--"):
-        # GNU programs take any beginning of a long name.
-        return any(known.startswith(word) for known in valued_long)
-    # In a cluster such as -Eu the first letter with a value takes the rest, or the next word.
-    position = next((at for at, letter in enumerate(word[1:], 1) if letter in valued), None)
-    return position == len(word) - 1
-
-
-def long_options(*names: str) -> frozenset[str]:
-    """Return the names as they are written."""
-    return frozenset(f"--{name}" for name in names)
-
-
-WRAPPERS: dict[str, Wrapper] = {
-    "env": Wrapper("uCSa", long_options("unset", "chdir", "split-string", "argv0"), assignments=True),
-    "sudo": Wrapper(
-        "aCcDghpRrTtUu",
-        long_options("user", "group", "host", "prompt", "chdir", "chroot", "role", "type", "close-from"),
-        assignments=True,
-    ),
-    "doas": Wrapper("aCu"),
-    "nice": Wrapper("n", long_options("adjustment")),
-    "ionice": Wrapper("cnpPu", long_options("class", "classdata")),
-    "chrt": Wrapper("TPDp", operands=1),
-    "taskset": Wrapper(operands=1),
-    "nohup": Wrapper(),
-    "setsid": Wrapper(),
-    "timeout": Wrapper("ks", long_options("kill-after", "signal"), operands=1),
-    "stdbuf": Wrapper("ioe", long_options("input", "output", "error")),
-    "unbuffer": Wrapper(),
-    "time": Wrapper("fo", long_options("format", "output")),
-    "xargs": Wrapper(
-        "adEILnPs",
-        long_options(
-            "arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars",
-            "process-slot-var",
-        ),
-    ),
-    "parallel": Wrapper("jaSn", long_options("jobs", "arg-file", "sshlogin", "max-args")),
-    "chroot": Wrapper("", long_options("userspec", "groups"), operands=1),
-    "unshare": Wrapper("RwSG", long_options("root", "wd", "setuid", "setgid")),
-    "nsenter": Wrapper("tSG", long_options("target", "setuid", "setgid")),
-    "setpriv": Wrapper("", long_options("reuid", "regid", "groups", "inh-caps", "ambient-caps")),
-    "setarch": Wrapper(operands=1),
-    "flock": Wrapper("wE", long_options("timeout", "conflict-exit-code"), operands=1),
-    "strace": Wrapper("abeEIoOpPsSuUX"),
-    "ltrace": Wrapper("aADeFlnopsuwx"),
-    "watch": Wrapper("nq", long_options("interval", "equexit")),
-    "busybox": Wrapper(),
-    "toybox": Wrapper(),
-    "command": Wrapper(),
-    "builtin": Wrapper(),
-    "exec": Wrapper("a"),
-    "coproc": Wrapper(),
-    "fakeroot": Wrapper("lsbi"),
-    "systemd-run": Wrapper("pMuHEtS", long_options("unit", "property", "setenv", "uid", "gid", "slice", "host", "machine")),
-    "numactl": Wrapper("NCmpil"),
-    "cpulimit": Wrapper("lpe"),
-    "firejail": Wrapper(),
-    "xvfb-run": Wrapper("nsefp"),
-    "rlwrap": Wrapper("abcCDefgHiIlmopPqrRsSStvwXzZ"),
-    "torsocks": Wrapper("aPpu"),
-    "proxychains": Wrapper("f"),
-    "proxychains4": Wrapper("f"),
-    "ssh-agent": Wrapper("aEtP"),
-    "dbus-run-session": Wrapper(),
-    "valgrind": Wrapper(),
-    "gtime": Wrapper("fo", long_options("format", "output")),
-    "caffeinate": Wrapper("tw"),
-    "runcon": Wrapper("tulr"),
-    "npx": Wrapper("pc", long_options("package", "call")),
-    "bunx": Wrapper(),
-    "uvx": Wrapper("p", long_options("from", "with", "python")),
-    "pipx": Wrapper(operands=1),
-    "catchsegv": Wrapper(),
-    "entr": Wrapper(),
-    "dotenv": Wrapper("f"),
-}  # fmt: skip
 
 # -c alone or last in a cluster, and the options of env that hold -S.
 _TEXT_OPTION = re.compile(r"-[a-zA-Z]*c")
@@ -195,15 +56,18 @@ def _with_unknown(through: str, inside: Words, mark: str) -> Iterator[Risk | Inn
 
 def _xargs(words: Words) -> Iterator[Risk | Inner]:
     """Yield what xargs starts, with unknown words where its input goes."""
-    inside = WRAPPERS["xargs"].command_of(words)
-    if not inside:
-        return
-    own = words[1 : len(words) - len(inside)]
-    mark = next((_replaced(own, at) for at in range(len(own)) if _replaced(own, at)), None)
-    if mark is None:
-        yield Inner("xargs", (*inside, None))
-    else:
-        yield from _with_unknown("xargs", inside, mark)
+    for inside in WRAPPERS["xargs"].commands_of(words):
+        own = words[1 : len(words) - len(inside)]
+        mark = next((_replaced(own, at) for at in range(len(own)) if _replaced(own, at)), None)
+        if mark is None:
+            yield Inner("xargs", _and_more(inside))
+        else:
+            yield from _with_unknown("xargs", inside, mark)
+
+
+def _and_more(inside: Words) -> Words:
+    """Return a command with words nobody knows behind it; None stands for any number of them."""
+    return inside if inside[-1] is None else (*inside, None)
 
 
 def _replaced(own: Words, at: int) -> str | None:
@@ -220,7 +84,11 @@ def _replaced(own: Words, at: int) -> str | None:
 
 def _parallel(words: Words) -> Iterator[Risk | Inner]:
     """Yield the text parallel gives to a shell, or the arguments it runs as commands."""
-    inside = WRAPPERS["parallel"].command_of(words)
+    for inside in WRAPPERS["parallel"].commands_of(words) or [()]:
+        yield from _paralleled(inside)
+
+
+def _paralleled(inside: Words) -> Iterator[Risk | Inner]:
     cut = next((at for at, word in enumerate(inside) if word in (":::", "::::", ":::+")), None)
     own = inside if cut is None else inside[:cut]
     if own:
@@ -265,24 +133,37 @@ def joined(words: Sequence[str | None]) -> str | None:
 
 def _flock(words: Words) -> Iterator[Risk | Inner]:
     """Yield the command behind the lock file, or the text of -c."""
-    inside = WRAPPERS["flock"].command_of(words)
-    if inside[:1] in (("-c",), ("--command",)):
-        if len(inside) > 1 and inside[1] is not None:
+    for inside in WRAPPERS["flock"].commands_of(words):
+        if inside[0] not in ("-c", "--command"):
+            yield Inner("flock", inside)
+        elif len(inside) > 1 and inside[1] is not None:
             yield Inner("flock -c", script=inside[1])
         else:
             yield Risk(NOWHERE, "`flock -c` runs text as a command", opaque=True)
-    elif inside:
-        yield Inner("flock", inside)
 
 
 def _watch(words: Words) -> Iterator[Inner]:
     """Yield what watch gives to a shell: its words as one text, or as they are where unknown."""
-    inside = WRAPPERS["watch"].command_of(words)
-    text = joined(inside)
-    if text:
-        yield Inner("watch", script=text)
-    elif inside:
-        yield Inner("watch", inside)
+    for inside in WRAPPERS["watch"].commands_of(words):
+        text = joined(inside)
+        yield Inner("watch", script=text) if text else Inner("watch", inside)
+
+
+def _command(words: Words) -> Iterator[Risk | Inner]:
+    """Yield what `command` runs: nothing where -v or -V only has it look a program up."""
+    for inside in WRAPPERS["command"].commands_of(words):
+        own = words[1 : len(words) - len(inside)]
+        yield from _unknown_operand("command", words, inside)
+        if not any(word and {*word} & {"v", "V"} for word in own):
+            yield Inner("command", inside)
+
+
+def _entr(words: Words) -> Iterator[Risk | Inner]:
+    """Yield what entr starts: words, or with -s the text of one."""
+    for inside in WRAPPERS["entr"].commands_of(words):
+        options = [word or "" for word in words[1 : len(words) - len(inside)]]
+        is_text = any("s" in word for word in options) and inside[0] is not None
+        yield Inner("entr -s", script=inside[0]) if is_text else Inner("entr", _and_more(inside))
 
 
 def _env_split(words: Words) -> Iterator[Risk | Inner]:
@@ -296,7 +177,7 @@ def _env_split(words: Words) -> Iterator[Risk | Inner]:
         if found is not None:
             yield from _split_text(words, at, word[found.end() :])
             return
-        at += 1 + _takes_next(word, "uCa", WRAPPERS["env"].valued_long)
+        at += 1 + takes_next(word, "uCa", WRAPPERS["env"].valued_long)
 
 
 def _split_text(words: Words, at: int, attached: str) -> Iterator[Risk | Inner]:
@@ -326,29 +207,8 @@ READERS: dict[str, Callable[[Words], Iterator[Risk | Inner]]] = {
     "flock": _flock,
     "watch": _watch,
     "env": _env_split,
-}
-
-# Programs that start another one behind a subcommand of their own.
-SUBCOMMANDS = {
-    ("ip", "netns"): Wrapper(operands=2),
-    ("uv", "run"): Wrapper(
-        "pP", long_options("python", "with", "extra", "group", "project", "directory")
-    ),
-    ("poetry", "run"): Wrapper(),
-    ("pipenv", "run"): Wrapper(),
-    ("pdm", "run"): Wrapper(),
-    ("rye", "run"): Wrapper(),
-    ("hatch", "run"): Wrapper(),
-    ("conda", "run"): Wrapper("np"),
-    ("bundle", "exec"): Wrapper(),
-    ("npm", "exec"): Wrapper(),
-    ("pnpm", "exec"): Wrapper(),
-    ("yarn", "exec"): Wrapper(),
-    ("direnv", "exec"): Wrapper(operands=1),
-    ("perf", "stat"): Wrapper("eo"),
-    ("perf", "record"): Wrapper("eo"),
-    ("rustup", "run"): Wrapper(operands=1),
-    ("cargo", "watch"): Wrapper(),
+    "entr": _entr,
+    "command": _command,
 }
 
 
@@ -365,14 +225,17 @@ def inner_commands(program: str, words: Words) -> Iterator[Risk | Inner]:
         wrapper, own = SUBCOMMANDS.get((program, words[1] or "")), words[1:]
     if wrapper is None:
         return
-    inside = wrapper.command_of(own)
-    if not inside and program in ("sudo", "doas") and {"-s", "-i", "--shell", "--login"} & {*words}:
+    commands = wrapper.commands_of(own)
+    if (
+        not commands
+        and program in ("sudo", "doas")
+        and {"-s", "-i", "--shell", "--login"} & {*words}
+    ):
         yield Risk(NOWHERE, f"`{program}` starts a shell", opaque=True)
-    if inside:
+    for inside in commands:
         yield from _unknown_operand(program, own, inside)
         yield from _set_for(wrapper, own, inside)
-        names = wrapper.names(own, inside)
-        yield Inner(program, inside, env=names)
+        yield Inner(program, inside, env=wrapper.names(own, inside))
 
 
 def _set_for(wrapper: Wrapper, words: Words, inside: Words) -> Iterator[Risk]:
@@ -382,6 +245,4 @@ def _set_for(wrapper: Wrapper, words: Words, inside: Words) -> Iterator[Risk]:
             yield Risk(at, f"{name} changes what programs run")
 
 
-_READ_WHOLE = frozenset({"watch", "find", "xargs", "parallel", "flock"})
-# Programs whose command stands behind words of their own, by the name of those that have any.
-STARTS_OTHERS = frozenset(program for program, _ in SUBCOMMANDS)
+_READ_WHOLE = frozenset({"watch", "find", "xargs", "parallel", "flock", "entr", "command"})
