@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from sandboxes.providers.base import (
     OnOutput,
     Owner,
 )
-from sandboxes.providers.conformance import CheckResult, Outcome
+from sandboxes.providers.conformance import CheckResult, Outcome, bench, limits
 from sandboxes.providers.process_tree import marked
 from sandboxes.providers.registry import provider_spec
 from tests.providers.running import somebody
@@ -86,6 +87,30 @@ class Clumsy(LocalSandbox):
         raise ZeroDivisionError("clumsy")
 
 
+class Slow(LocalSandbox):
+    """Takes its time before a command does anything."""
+
+    def execute(
+        self, command: Command, *, on_output: OnOutput, cancelled: Cancelled
+    ) -> CommandResult:
+        argv = ("sh", "-c", 'sleep 0.6; exec "$@"', "sh", *command.argv)
+        return super().execute(
+            replace(command, argv=argv), on_output=on_output, cancelled=cancelled
+        )
+
+
+class OneByOne(LocalSandbox):
+    """Runs no command before the one before it has ended."""
+
+    turn = threading.Lock()
+
+    def execute(
+        self, command: Command, *, on_output: OnOutput, cancelled: Cancelled
+    ) -> CommandResult:
+        with self.turn:
+            return super().execute(command, on_output=on_output, cancelled=cancelled)
+
+
 def test_there_are_many_checks_and_each_is_a_sentence_of_its_own() -> None:
     checks = conformance.checks()
     assert len(checks) >= 60
@@ -102,6 +127,28 @@ def test_what_is_wrong_is_told_with_what_was_expected_and_what_came(tried: Tried
         "exit codes: expected (0, 1, 3, 42, 125, 255), got (0, 0, 0, 0, 0, 0)"
     )
     assert found["stdout_is_text"].outcome == Outcome.OK
+
+
+def test_a_machine_that_is_slow_fails_no_check(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was too slow for the first limit; the second leaves it the time."""
+    monkeypatch.setattr(bench, "LIMITS_SECONDS", (0.3, 3.0))
+    provider = Local()
+    provider.kind = Slow
+    found = tried(provider, "limit_kills_children", "output_before_the_limit_is_kept")
+    assert {one.outcome for one in found.values()} == {Outcome.OK}, found
+
+
+def test_what_waits_for_an_event_fails_where_it_cannot_come(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVENT_SECONDS", 1.0)
+    provider = Local()
+    provider.kind = OneByOne
+    found = tried(provider, "commands_run_side_by_side")["commands_run_side_by_side"]
+    assert found.outcome == Outcome.FAILED
+    assert found.reason.startswith("stdout of each: expected")
 
 
 def test_whatever_a_provider_raises_makes_its_check_fail_and_no_other(tried: Tried) -> None:

@@ -23,6 +23,10 @@ from sandboxes.providers.isolation import Evidence
 
 # So that nothing a provider does wrong holds the kit up for ever.
 PATIENCE_SECONDS = 60.0
+# The same for what waits for another command: on any machine it comes, in its own time.
+EVENT_SECONDS = 240.0
+# Limits for a command that has something to do before: the first that leaves it the time.
+LIMITS_SECONDS = (2.0, 10.0, 50.0)
 # Longer than anybody is ready to wait: what sleeps so long was stopped, or it fails the check.
 LONG_SECONDS = 600
 # Every sandbox of the kit is given this variable by its manifest.
@@ -176,6 +180,17 @@ class Bench:
     def sh(self, line: str, *arguments: str, **options: Any) -> Ran:
         """Run a shell line to its end; the arguments are its $1, $2 and so on."""
         return self.run("sh", "-c", line, "sh", *arguments, **options)
+
+    def to_its_limit(self, line: str) -> Ran:
+        """Run a shell line that says something and then goes on for long, until a time limit.
+
+        A limit that came before it had said anything shows a slow machine, and is made longer.
+        """
+        for seconds in LIMITS_SECONDS:
+            ran = self.sh(line, time_limit_seconds=seconds)
+            if ran.stdout or ran.result.session_lost:
+                break
+        return ran
 
     def name(self, prefix: str) -> str:
         """Return a name that nothing else uses, here or in another bench."""

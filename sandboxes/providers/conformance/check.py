@@ -10,7 +10,8 @@ from typing import Any
 
 from omniweb.core.errors import OmniWebError
 from sandboxes.capabilities import Ability
-from sandboxes.providers.conformance.bench import Bench, Skip
+from sandboxes.providers.base import LiveSandbox
+from sandboxes.providers.conformance.bench import EVENT_SECONDS, Bench, Skip, run
 
 SHOWN = 200
 
@@ -137,6 +138,13 @@ def inside(what: str, whole: Any, part: Any) -> None:
     """Raise Differs unless a part is in the whole."""
     if not isinstance(whole, Container) or part not in whole:
         raise Differs(f"{what}: expected {_short(part)} in it, got {_short(whole)}")
+
+
+def arrives(sandbox: LiveSandbox, name: str) -> None:
+    """Wait inside a sandbox for a file that another command makes; raises Differs if none comes."""
+    line = f"until [ -e {name} ]; do sleep 0.1; done"
+    waited = run(sandbox, "sh", "-c", line, time_limit_seconds=EVENT_SECONDS)
+    same(f"exit code of waiting for {name}", waited.code, 0)
 
 
 def raises(

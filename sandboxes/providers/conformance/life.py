@@ -23,13 +23,13 @@ from sandboxes.providers import isolation
 from sandboxes.providers.base import LiveSandbox, Owned, isolation_of
 from sandboxes.providers.conformance import elsewhere
 from sandboxes.providers.conformance.bench import (
+    EVENT_SECONDS,
     LONG_SECONDS,
-    PATIENCE_SECONDS,
     Bench,
     Skip,
     run,
 )
-from sandboxes.providers.conformance.check import Differs, Topic, raises, same
+from sandboxes.providers.conformance.check import Differs, Topic, arrives, raises, same
 from sandboxes.providers.isolation import Verdict
 
 MAKING = Topic("Making a sandbox")
@@ -117,8 +117,8 @@ def loopback_works(bench: Bench) -> None:
 def background_work_goes_on(bench: Bench) -> None:
     name = bench.name("later")
     bench.sh(f"(sleep 1; echo worked > {name}) >/dev/null 2>&1 &")
-    ran = bench.sh(f"until [ -s {name} ]; do sleep 0.1; done; cat {name}", time_limit_seconds=30)
-    same("stdout", ran.text, "worked")
+    line = f"until [ -s {name} ]; do sleep 0.1; done; cat {name}"
+    same("stdout", bench.sh(line, time_limit_seconds=EVENT_SECONDS).text, "worked")
 
 
 @INSIDE.check("What its network policy denies does not answer from inside")
@@ -148,9 +148,9 @@ def handle_finds_it(bench: Bench) -> None:
 def handle_finds_it_busy(bench: Bench) -> None:
     name = bench.name("busy")
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(bench.sh, f"until [ -e {name} ]; do sleep 0.1; done; echo seen")
+        running = pool.submit(arrives, bench.live, name)
         _attached(bench, bench.live).write_file(name, b"")
-        same("stdout", running.result(PATIENCE_SECONDS).text, "seen")
+        running.result(EVENT_SECONDS)
 
 
 @AGAIN.check("Also from another process")
@@ -224,13 +224,15 @@ def pausing_twice_is_fine(bench: Bench) -> None:
 def ending_stops_commands(bench: Bench) -> None:
     live, name = _second(bench), bench.name("begun")
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, live, "sh", "-c", f"echo > {name}; sleep {LONG_SECONDS}")
-        run(live, "sh", "-c", f"until [ -e {name} ]; do sleep 0.1; done", time_limit_seconds=30)
+        line = f"echo > {name}; sleep {LONG_SECONDS}"
+        running = pool.submit(run, live, "sh", "-c", line, time_limit_seconds=EVENT_SECONDS)
+        arrives(live, name)
         live.terminate()
         bench.second, bench.ended = None, live
-        # Whether it counts as killed or as lost, it must not count as finished by itself.
+        # Whether it counts as killed or as lost, it must not end by itself nor by its limit.
         with suppress(ProviderError):
-            same("exit code", running.result(PATIENCE_SECONDS).code, 137)
+            ran = running.result()
+            same("exit code and timed_out", (ran.code, ran.result.timed_out), (137, False))
 
 
 @ENDING.check("Ending it twice is fine")
@@ -281,7 +283,7 @@ def ended_is_not_listed(bench: Bench) -> None:
 @ENDING.check("It ends by itself when its lifetime is over", Ability.STATE)
 def lifetime_ends_it(bench: Bench) -> None:
     live = _short_lived(bench)
-    deadline = time.monotonic() + LIFETIME_SECONDS + PATIENCE_SECONDS
+    deadline = time.monotonic() + LIFETIME_SECONDS + EVENT_SECONDS
     while live.is_running():
         if time.monotonic() > deadline:
             raise Differs(f"still running long after its {LIFETIME_SECONDS} s")
@@ -349,16 +351,18 @@ def _while_busy[Found](bench: Bench, act: Callable[[], Found]) -> Found:
     begun = bench.name("busy")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
-            bench.sh, f"echo > {begun}; until [ ! -e {begun} ]; do sleep 0.1; done"
+            bench.sh,
+            f"echo > {begun}; until [ ! -e {begun} ]; do sleep 0.1; done",
+            time_limit_seconds=EVENT_SECONDS,
         )
-        bench.sh(f"until [ -e {begun} ]; do sleep 0.1; done")
+        arrives(bench.live, begun)
         try:
             return act()
         finally:
             with suppress(Exception):
                 bench.sh(f"rm {begun}")
             with suppress(Exception):
-                running.result(PATIENCE_SECONDS)
+                running.result(EVENT_SECONDS)
 
 
 def _second(bench: Bench) -> LiveSandbox:

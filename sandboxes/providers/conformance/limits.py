@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from sandboxes.capabilities import Ability
-from sandboxes.providers.conformance.bench import LONG_SECONDS, PATIENCE_SECONDS, Bench
-from sandboxes.providers.conformance.check import Topic, same
+from sandboxes.providers.conformance.bench import EVENT_SECONDS, LONG_SECONDS, Bench
+from sandboxes.providers.conformance.check import Topic, arrives, same
 from sandboxes.providers.conformance.output import processes
 
 LIMITS = Topic("Time limits and cancelling")
@@ -41,7 +41,7 @@ def limit_kills_the_stubborn(bench: Bench) -> None:
 def limit_kills_children(bench: Bench) -> None:
     mark = bench.name("tree")
     line = f"{NAP} {mark} & ({NAP} {mark} &) ; nohup {NAP} {mark} >/dev/null 2>&1 & echo on; wait"
-    ran = bench.sh(line, time_limit_seconds=2)
+    ran = bench.to_its_limit(line)
     same("stdout and timed_out", (ran.text, ran.result.timed_out), ("on", True))
     same("processes left", processes(bench, mark), 0)
 
@@ -49,15 +49,15 @@ def limit_kills_children(bench: Bench) -> None:
 @LIMITS.check("Even what has left its session is killed with it", Ability.STOP, tools=("setsid",))
 def limit_kills_other_sessions(bench: Bench) -> None:
     mark = bench.name("session")
-    line = f"setsid {NAP} {mark} & (setsid {NAP} {mark} &) ; wait"
-    same("timed_out", bench.sh(line, time_limit_seconds=2).result.timed_out, True)
+    ran = bench.to_its_limit(f"setsid {NAP} {mark} & (setsid {NAP} {mark} &) ; echo on; wait")
+    same("stdout and timed_out", (ran.text, ran.result.timed_out), ("on", True))
     same("processes left", processes(bench, mark), 0)
 
 
 @LIMITS.check("The sandbox and its files outlive a killed command", Ability.STOP)
 def sandbox_outlives_a_limit(bench: Bench) -> None:
     name = bench.name("outlives")
-    ran = bench.sh(f"echo kept > {name}; sleep {LONG_SECONDS}", time_limit_seconds=2)
+    ran = bench.to_its_limit(f"echo kept > {name}; echo on; sleep {LONG_SECONDS}")
     same("session_lost", ran.result.session_lost, False)
     same("file", bench.live.read_file(name), b"kept\n")
 
@@ -75,12 +75,12 @@ def limit_kills_no_other(bench: Bench) -> None:
     start, stop = bench.name("start"), bench.name("stop")
     line = f"echo > {start}; until [ -e {stop} ]; do sleep 0.1; done; echo survived"
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(bench.sh, line)
-        bench.sh(f"until [ -e {start} ]; do sleep 0.1; done")
+        other = pool.submit(bench.sh, line, time_limit_seconds=EVENT_SECONDS)
+        arrives(bench.live, start)
         ran = bench.sh(f"sleep {LONG_SECONDS}", time_limit_seconds=1)
         bench.live.write_file(stop, b"")
         same("timed_out", ran.result.timed_out, True)
-        same("the other's stdout", other.result(PATIENCE_SECONDS).text, "survived")
+        same("the other's stdout", other.result(EVENT_SECONDS).text, "survived")
 
 
 @LIMITS.check("A cancelled command is killed, and says that it was")
@@ -99,22 +99,29 @@ def cancelling_kills_children(bench: Bench) -> None:
     mark, name, cancel = bench.name("cancelled"), bench.name("begun"), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         line = f"{NAP} {mark} & echo > {name}; {NAP} {mark}"
-        running = pool.submit(bench.sh, line, cancelled=cancel.is_set)
-        bench.sh(f"until [ -e {name} ]; do sleep 0.1; done")
+        running = pool.submit(
+            bench.sh, line, cancelled=cancel.is_set, time_limit_seconds=EVENT_SECONDS
+        )
+        arrives(bench.live, name)
         cancel.set()
-        same("cancelled", running.result(PATIENCE_SECONDS).result.cancelled, True)
+        same("cancelled", running.result(EVENT_SECONDS).result.cancelled, True)
     same("processes left", processes(bench, mark), 0)
 
 
 @TOGETHER.check("Commands run side by side")
 def commands_run_side_by_side(bench: Bench) -> None:
-    folder = bench.name("together")
+    folder, in_vain = bench.name("together"), threading.Event()
     bench.live.write_file(f"{folder}/begun", b"")
     # None of them ends before all four have begun.
     line = "echo > in-$1; until [ $(ls | grep -c in-) = 4 ]; do sleep 0.1; done; echo $1"
 
     def one(number: int) -> str:
-        return bench.sh(line, str(number), cwd=folder, time_limit_seconds=40).text
+        limits = {"time_limit_seconds": EVENT_SECONDS, "cancelled": in_vain.is_set}
+        ran = bench.sh(line, str(number), cwd=folder, **limits)
+        if ran.result.timed_out:
+            # Where they run one after the other, the rest would wait as long.
+            in_vain.set()
+        return ran.text
 
     with ThreadPoolExecutor(4) as pool:
         same("stdout of each", list(pool.map(one, range(4))), list("0123"))
@@ -167,7 +174,7 @@ def files_move_meanwhile(bench: Bench) -> None:
     live, asked, told = bench.live, bench.name("asked"), bench.name("told")
     line = f"until [ -e {asked} ]; do sleep 0.1; done; cat {asked} > {told}; echo moved"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(bench.sh, line)
+        running = pool.submit(bench.sh, line, time_limit_seconds=EVENT_SECONDS)
         live.write_file(asked, b"data")
-        same("stdout", running.result(PATIENCE_SECONDS).text, "moved")
+        same("stdout", running.result(EVENT_SECONDS).text, "moved")
     same("file", live.read_file(told), b"data")

@@ -6,7 +6,12 @@ import threading
 
 from sandboxes.capabilities import Ability
 from sandboxes.providers.base import Command
-from sandboxes.providers.conformance.bench import LONG_SECONDS, PATIENCE_SECONDS, Bench
+from sandboxes.providers.conformance.bench import (
+    EVENT_SECONDS,
+    LONG_SECONDS,
+    PATIENCE_SECONDS,
+    Bench,
+)
 from sandboxes.providers.conformance.check import Topic, inside, same
 from sandboxes.providers.limits import KIB
 
@@ -106,7 +111,7 @@ def output_comes_live(bench: Bench) -> None:
     live, name, came = bench.live, bench.name("go"), threading.Event()
 
     def answer() -> None:
-        if came.wait(PATIENCE_SECONDS):
+        if came.wait(EVENT_SECONDS):
             live.write_file(name, b"")
 
     answering = threading.Thread(target=answer, daemon=True)
@@ -114,18 +119,18 @@ def output_comes_live(bench: Bench) -> None:
     # It ends only if its first line is seen before.
     line = f"echo one; until [ -e {name} ]; do sleep 0.1; done"
     result = live.execute(
-        Command(argv=("sh", "-c", line), time_limit_seconds=PATIENCE_SECONDS / 2),
+        Command(argv=("sh", "-c", line), time_limit_seconds=EVENT_SECONDS / 2),
         on_output=lambda stream, data: came.set(),
         cancelled=lambda: False,
     )
     came.set()
-    answering.join(PATIENCE_SECONDS)
+    answering.join(EVENT_SECONDS)
     same("timed_out", result.timed_out, False)
 
 
 @TOPIC.check("What was written before the time limit is kept")
 def output_before_the_limit_is_kept(bench: Bench) -> None:
-    ran = bench.sh(f"echo on; sleep {LONG_SECONDS}", time_limit_seconds=2)
+    ran = bench.to_its_limit(f"echo on; sleep {LONG_SECONDS}")
     same("stdout and timed_out", (ran.stdout, ran.result.timed_out), (b"on\n", True))
 
 
