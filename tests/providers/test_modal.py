@@ -156,7 +156,7 @@ def test_a_lifetime_it_does_not_have_is_refused_and_leaves_nothing(vendor: Modal
 def test_a_sandbox_that_never_gets_ready_is_given_up(
     vendor: Modal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "CREATE_SECONDS", 2)
+    monkeypatch.setattr(adapter, "CREATE_SECONDS", 4)
     vendor.is_ready = False
     with pytest.raises(ProviderUnavailable, match="Making a Modal sandbox did not come to"):
         create()
@@ -339,8 +339,9 @@ def test_a_sandbox_that_vanishes_under_a_command_is_lost(vendor: Modal) -> None:
 
 
 def test_the_end_of_its_lifetime_is_a_loss(vendor: Modal) -> None:
-    sandbox = create(timeout_seconds=3)
-    assert isinstance(while_running(sandbox, lambda: None), SandboxLost)
+    sandbox = create()
+    error = while_running(sandbox, lambda: vendor.expire(sandbox.handle["sandbox"]))
+    assert isinstance(error, SandboxLost)
 
 
 def test_it_cannot_be_paused_nor_given_more_time(vendor: Modal) -> None:

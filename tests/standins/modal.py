@@ -179,6 +179,10 @@ class Modal(RpcStandin):
         """End a sandbox; what runs in it is cut off without a word."""
         self.do(self._end(self.sandboxes[sandbox], Result.GENERIC_STATUS_TERMINATED))
 
+    def expire(self, sandbox: str) -> None:
+        """End a sandbox as at the end of its lifetime."""
+        self.do(self._end(self.sandboxes[sandbox], Result.GENERIC_STATUS_TIMEOUT))
+
     def cut(self) -> None:
         """Cut every answer of a command router that is on its way; commands run on."""
 
