@@ -123,6 +123,7 @@ def asked_for(line: Mapping[str, Any]) -> tuple[str, str]:
             given = (f"{name} {value}" for name, value in details.items() if value)
             return ", ".join(given), "resources"
         case "secret.use":
-            return resource, "secret"
+            hosts = ", ".join(map(ascii_host, details.get("hosts", ())))
+            return (f"{resource} → {hosts}", "secret, only to:") if hosts else (resource, "secret")
         case other:
             return " ".join(map(str, target.values())), str(other)

@@ -6,7 +6,8 @@ that differ never look like the same request. Values of variables appear as dige
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from approvals.policy.decision import AuthorityRequest, Target
@@ -14,20 +15,26 @@ from omniweb.core.canonical import digest_bytes
 from sandboxes.manifest import Manifest, MountMode, NetworkDefault
 
 SECRET_SURFACE = "secret_broker"  # noqa: S105 -- where secrets are used, not one of them
+NO_SECRETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def manifest_requests(
-    manifest: Manifest, *, provider: str, execution_surface: str
+    manifest: Manifest,
+    *,
+    provider: str,
+    execution_surface: str,
+    secrets: Mapping[str, Mapping[str, Any]] = NO_SECRETS,
 ) -> list[AuthorityRequest]:
     """Return the questions a manifest raises, in a fixed order; none for a bare one.
 
-    The working directory, a network that stays off and the lifetime ask nothing.
+    `secrets` is what is known of each, by its name. The working directory, a network that stays off and the lifetime ask nothing.
     """
     requests = [
         *_image(manifest),
         *_mount(manifest),
         *_network(manifest),
         *_environment(manifest),
+        *_secrets(manifest, secrets),
         *_resources(manifest),
     ]
     return [
@@ -88,13 +95,18 @@ def _environment(manifest: Manifest) -> Iterator[dict[str, Any]]:
             "risk_level": "medium",
             "metadata": {"names": list(values), "value_digests": values},
         }
+
+
+def _secrets(
+    manifest: Manifest, secrets: Mapping[str, Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     for reference in manifest.environment.secret_refs:
         yield {
             "capability": "secret.use",
             "target": Target(resource=reference),
             "risk_level": "medium",
             "execution_surface": SECRET_SURFACE,
-            "metadata": {"purpose": "sandbox environment"},
+            "metadata": {"purpose": "sandbox environment", **secrets.get(reference, {})},
         }
 
 

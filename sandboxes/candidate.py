@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from approvals.models import Decision, RequestKind
@@ -12,6 +12,7 @@ from approvals.services.requests import Candidate
 from omniweb.core.canonical import digest, digest_bytes
 from omniweb.core.text import visible
 from sandboxes.models import Execution, Run
+from sandboxes.providers.delivery import Delivery
 from sandboxes.providers.registry import satisfies_required_sandbox
 
 
@@ -152,9 +153,15 @@ def _manifest_act(decision: Decision) -> str:
             given = [f"{value} {name}" for name, value in details.items() if value]
             return f"use {visible(', '.join(given))}"
         case "secret.use":
-            return f"use the secret {visible(target.get('resource', ''))}"
+            return _secret_act(visible(target.get("resource", "")), details)
         case other:
             return f"do {other}"
+
+
+def _secret_act(name: str, details: Mapping[str, Any]) -> str:
+    hosts = f" for {', '.join(details['hosts'])}" if details.get("hosts") else ""
+    is_read = details.get("delivery") in [one for one in Delivery if one.is_readable]
+    return f"{'read' if is_read else 'use'} the secret {name}{hosts}"
 
 
 def _listed(items: Sequence[str]) -> str:

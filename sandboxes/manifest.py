@@ -262,6 +262,11 @@ class Manifest(_Part):
         changes["resources"] = self.resources.model_copy(update=asked)
         return self.model_copy(update=changes)
 
+    def without_secrets(self) -> Manifest:
+        """Return this manifest with no secret given."""
+        environment = self.environment.model_copy(update={"secret_refs": ()})
+        return self.model_copy(update={"environment": environment})
+
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest as JSON, every field said."""
         return self.model_dump(mode="json")

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from sandboxes.models import Run
+from omniweb.core.errors import Conflict
+from sandboxes.models import Run, Secret
 from trajectories.patterns import is_secret_name
-from trajectories.redaction import Redactor, redactor
+from trajectories.redaction import MIN_KNOWN, Redactor, redactor
 
 # What stands for a secret of an environment; sent back in a change, the secret stays as it is.
 HIDDEN = "********"
 
 
 def redactor_for(run: Run, env: Mapping[str, str] | None = None) -> Redactor:
-    """Return a redactor that also knows the run's and the command's own secret variables."""
-    plain = run.manifest.get("environment", {}).get("plain", {})
-    variables = {**plain, **(env or {})}
-    return redactor(known=[value for name, value in variables.items() if is_secret_name(name)])
+    """Return a redactor that also knows the run's secrets, and its and the command's own variables."""
+    environment = run.manifest.get("environment", {})
+    variables = {**environment.get("plain", {}), **(env or {})}
+    values = [value for name, value in variables.items() if is_secret_name(name)]
+    return redactor(known=[*values, *_given(run, environment.get("secret_refs"))])
+
+
+def _given(run: Run, references: Sequence[str] | None) -> Iterator[str]:
+    """Yield what a run's sandboxes may have been given, and each longer line of it."""
+    if not references:
+        return
+    for secret in Secret.objects.filter(team_id=run.team_id, archived_at=None, name__in=references):
+        # One that cannot be read could not be given either.
+        with suppress(Conflict):
+            for value in secret.values():
+                yield value
+                yield from (line for line in value.splitlines() if len(line) >= MIN_KNOWN)
 
 
 def hidden(data: Mapping[str, Any], secret: Container[str] = ()) -> dict[str, Any]:

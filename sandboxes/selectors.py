@@ -21,6 +21,7 @@ from sandboxes.models import (
     Run,
     RunState,
     Sandbox,
+    Secret,
 )
 from sandboxes.models.sandbox import GONE
 
@@ -28,6 +29,11 @@ from sandboxes.models.sandbox import GONE
 def environments_visible(actor: Actor) -> RowQuerySet[Environment]:
     """The environments of an actor's team."""
     return Environment.objects.filter(team=actor.team).order_by("name")
+
+
+def secrets_visible(actor: Actor) -> RowQuerySet[Secret]:
+    """The secrets of an actor's team that are not archived."""
+    return Secret.objects.filter(team=actor.team, archived_at=None).order_by("name")
 
 
 def environment_tests_visible(actor: Actor) -> RowQuerySet[EnvironmentTest]:

@@ -1,10 +1,10 @@
-"""Paths of runs, environments, providers, sandboxes and agents."""
+"""Paths of runs, environments, secrets, providers, sandboxes and agents."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from sandboxes.views import agents, circuits, environments, providers, runs, sandboxes
+from sandboxes.views import agents, circuits, environments, providers, runs, sandboxes, secrets
 
 urlpatterns = [
     path("runs", runs.runs_view, name="runs"),
@@ -19,6 +19,11 @@ urlpatterns = [
     path("environments/<str:ref>/switch", environments.switch_view, name="environment_switch"),
     path("environments/<str:ref>/test", environments.test_view, name="environment_test"),
     path("environments/<str:ref>/here", environments.here_view, name="environment_here"),
+    path("secrets", secrets.secrets_view, name="secrets"),
+    path("secrets/new", secrets.new_view, name="secret_new"),
+    path("secrets/<str:ref>", secrets.secret_view, name="secret"),
+    path("secrets/<str:ref>/replace", secrets.replace_view, name="secret_replace"),
+    path("secrets/<str:ref>/archive", secrets.archive_view, name="secret_archive"),
     path("providers", providers.providers_view, name="providers"),
     path("providers/<str:name>/here", providers.here_view, name="provider_here"),
     path("sandboxes", sandboxes.sandboxes_view, name="sandboxes"),

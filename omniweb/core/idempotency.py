@@ -6,14 +6,10 @@ second request that comes while the first is at work waits for it and gets its a
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Callable
 from datetime import timedelta
 
-from cryptography.fernet import Fernet
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
@@ -22,10 +18,12 @@ from omniweb.core.clock import now
 from omniweb.core.errors import InvalidInput, KeyReused, OmniWebError, Problem
 from omniweb.core.models import IdempotencyKey
 from omniweb.core.problems import MEDIA_TYPE, problem_response
+from omniweb.core.sealing import seal, unseal
 
 HEADER = "Idempotency-Key"
 MAX_KEY_LENGTH = 200
 KEPT_FOR = timedelta(hours=24)
+PURPOSE = "idempotency answers"
 
 
 def answer_once(request: HttpRequest, holder: str, act: Callable[[], HttpResponse]) -> HttpResponse:
@@ -51,7 +49,7 @@ def answer_once(request: HttpRequest, holder: str, act: Callable[[], HttpRespons
             return _repeat(IdempotencyKey.objects.get(holder=holder, key=key), digest)
         answer = _answered(act)
         if answer.status_code < 500:
-            row.status, row.answer = answer.status_code, _cipher().encrypt(answer.content)
+            row.status, row.answer = answer.status_code, seal(answer.content, purpose=PURPOSE)
             row.save(update_fields=["status", "answer"])
         else:
             row.delete()
@@ -68,14 +66,9 @@ def _answered(act: Callable[[], HttpResponse]) -> HttpResponse:
 def _repeat(row: IdempotencyKey, digest: str) -> HttpResponse:
     if row.digest != digest:
         raise KeyReused(f"{HEADER} was sent before with another request; use a new one for this")
-    data = json.loads(_cipher().decrypt(bytes(row.answer)))
+    data = json.loads(unseal(row.answer, purpose=PURPOSE))
     answer = JsonResponse(data, status=row.status, safe=False)
     if row.status >= 400:
         answer["Content-Type"] = MEDIA_TYPE
     answer["Idempotent-Replayed"] = "true"
     return answer
-
-
-def _cipher() -> Fernet:
-    key = hashlib.sha256(f"idempotency answers {settings.SECRET_KEY}".encode()).digest()
-    return Fernet(base64.urlsafe_b64encode(key))

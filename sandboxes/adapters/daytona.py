@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import daytona
@@ -27,6 +28,7 @@ from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_coun
 from sandboxes.providers import daytona_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.daytona_sdk import REQUEST_SECONDS, TRANSFER_SECONDS, DaytonaProcess
+from sandboxes.providers.delivery import GivenSecret
 from sandboxes.providers.limits import GIB, MAX_FILE_BYTES, MAX_PATH_BYTES
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output
@@ -35,6 +37,8 @@ from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
 
 SANDBOX, RUN, INSTALL = "omniweb.sandbox", "omniweb.run", "omniweb.install"
+# Whose name the secrets begin with that Daytona keeps for a sandbox; to be forgotten after it.
+SECRETS_OF = "omniweb.secrets"
 # An image is built at its first use; the worker gives up a little later.
 CREATE_SECONDS = 540.0
 END_SECONDS = 120.0
@@ -58,17 +62,31 @@ class DaytonaProvider(SandboxProvider):
         self._lock = threading.Lock()
 
     def _create(self, manifest: Manifest, owner: Owner) -> DaytonaSandbox:
+        return self._create_given(manifest, owner, ())
+
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> DaytonaSandbox:
         wanted = self._wanted(manifest, owner)
+        name = str(wanted.name)
         try:
+            if given:
+                wanted.secrets = daytona_sdk.secret_names(name, given)
+                wanted.labels[SECRETS_OF] = name
+                self._keep(name, given)
             # Under one name there is one sandbox, however often it is asked for.
             made = again(lambda: self._made(wanted))
         except OmniWebError:
             # The last attempt may have made one all the same, and one whose image failed stays.
             with suppress(OmniWebError):
-                self._forsake(owner, str(wanted.name))
+                self._forsake(owner, name)
+            if given:
+                with suppress(OmniWebError):
+                    self.forget(name)
             raise
         self.known.keep(made.id, made)
-        sandbox = self.attach({"sandbox": made.id}, manifest)
+        secrets_of = {"secrets_of": name} if given else {}
+        sandbox = self.attach({"sandbox": made.id, **secrets_of}, manifest)
         try:
             sandbox.prepare()
         except BaseException:
@@ -110,6 +128,21 @@ class DaytonaProvider(SandboxProvider):
 
         with self.calls(refused=SandboxUnsupported):
             return within(CREATE_SECONDS, make, "Making a Daytona sandbox")
+
+    def _keep(self, name: str, given: Sequence[GivenSecret]) -> None:
+        """Have Daytona keep a sandbox's secrets, apart from it as it wants them."""
+
+        def kept() -> None:
+            with self.calls(refused=SandboxUnsupported, hidden=[one.value for one in given]):
+                keep = partial(daytona_sdk.secrets_keep, self.client(), name, given)
+                within(REQUEST_SECONDS, keep, "Keeping secrets at Daytona")
+
+        again(kept)
+
+    def forget(self, name: str) -> None:
+        """Have Daytona forget the secrets it kept for a sandbox of that name."""
+        forget = partial(daytona_sdk.secrets_forget, self.client(), name)
+        self.ask(lambda: within(REQUEST_SECONDS, forget, "Forgetting secrets at Daytona"))
 
     def _forsake(self, owner: Owner, name: str) -> None:
         for one in self._listed({INSTALL: owner.install, RUN: owner.run}):
@@ -257,12 +290,18 @@ class DaytonaSandbox(ShellSandbox):
 
     def terminate(self) -> None:
         self._provider.known.forget(self._id)
+        secrets_of = self.handle.get("secrets_of", "")
         with suppress(SandboxLost):
             found = self._provider.found(self._id)
-            if found.state in (State.DESTROYED, State.DESTROYING):
-                return
-            with self._provider.calls():
-                within(END_SECONDS, lambda: found.delete(timeout=0), "Ending a Daytona sandbox")
+            secrets_of = secrets_of or found.labels.get(SECRETS_OF, "")
+            if found.state not in (State.DESTROYED, State.DESTROYING):
+                self._delete(found)
+        if secrets_of:
+            self._provider.forget(secrets_of)
+
+    def _delete(self, found: daytona.Sandbox) -> None:
+        with suppress(SandboxLost), self._provider.calls():
+            within(END_SECONDS, lambda: found.delete(timeout=0), "Ending a Daytona sandbox")
 
     def extend(self, seconds: int) -> None:
         minutes = -(-seconds // 60)

@@ -33,6 +33,7 @@ from sandboxes.manifest import (
 )
 from sandboxes.providers import gateway, gateway_container, guest, isolation
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider, Stream
+from sandboxes.providers.delivery import SECRET_FOLDER, GivenSecret
 from sandboxes.providers.engine import (
     ContainerProcess,
     client,
@@ -89,6 +90,21 @@ class DockerProvider(SandboxProvider):
         policy, labels = manifest.network_policy, _labels(owner)
         return str(gateway_container.open_gateway(name, policy, way, labels))
 
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> DockerSandbox:
+        sandbox = self._create(manifest, owner)
+        try:
+            for secret in given:
+                path = f"{SECRET_FOLDER}/{secret.name}"
+                value = secret.value.encode("utf-8", "surrogatepass")
+                sandbox.chore([*guest.KEEP_SECRET, path], about=path, stdin=value)
+        except BaseException:
+            with suppress(OmniWebError):
+                sandbox.terminate()
+            raise
+        return sandbox
+
     def attach(self, handle: Handle, manifest: Manifest) -> DockerSandbox:
         return DockerSandbox(handle, manifest, self.options["max_output_bytes"])
 
@@ -128,7 +144,12 @@ class DockerProvider(SandboxProvider):
             "user": f"{uid}:{gid or uid}",
             # No working_dir here: Docker would make it beforehand, and the runtime would then put
             # that folder's mode on what is mounted there.
-            "environment": {**home, **manifest.environment.plain, guest.MARK: "keeper"},
+            "environment": {
+                **home,
+                **manifest.environment.plain,
+                **_secret_files(manifest),
+                guest.MARK: "keeper",
+            },
             "labels": _labels(owner) | _gateway_label(handle),
             # An image's own check would be a process that nobody asked for.
             "healthcheck": {"test": ["NONE"]},
@@ -144,6 +165,8 @@ class DockerProvider(SandboxProvider):
             "/tmp": f"rw,exec,nosuid,nodev,size={TMP_SIZE},mode=1777",  # noqa: S108 -- in the container
             manifest.working_dir: f"rw,exec,nosuid,nodev,size={room},uid={uid},gid={gid},mode=0700",
         }
+        if manifest.environment.secret_refs:
+            tmpfs[SECRET_FOLDER] = f"rw,noexec,nosuid,nodev,size=1m,uid={uid},gid={gid},mode=0700"
         settings: dict[str, Any] = {
             "read_only": True,
             "cap_drop": ["ALL"],
@@ -258,6 +281,11 @@ class DockerSandbox(ShellSandbox):
             client().commit(copy, repository="omniweb-snapshot", tag=self._name)
         finally:
             client().remove_container(copy, force=True, v=True)
+
+
+def _secret_files(manifest: Manifest) -> dict[str, str]:
+    """Return the variables that tell commands where their secrets are."""
+    return {f"{name}_FILE": f"{SECRET_FOLDER}/{name}" for name in manifest.environment.secret_refs}
 
 
 def _labels(owner: Owner) -> dict[str, str]:

@@ -25,6 +25,7 @@ from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy
 from sandboxes.providers import e2b_sdk, guest
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
+from sandboxes.providers.delivery import FIXED_BY_SECRETS, GivenSecret, headers_by_host
 from sandboxes.providers.e2b_sdk import REQUEST_SECONDS, E2bProcess
 from sandboxes.providers.pump import Output
 from sandboxes.providers.remote import Known, again
@@ -44,11 +45,16 @@ class E2bProvider(SandboxProvider):
         self.known: Known[e2b.Sandbox] = Known()
 
     def _create(self, manifest: Manifest, owner: Owner) -> E2bSandbox:
+        return self._create_given(manifest, owner, ())
+
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> E2bSandbox:
         template = self._template(manifest)
         try:
             # A lost answer asked for again is the same sandbox.
             key = secrets.token_hex(16)
-            made = again(lambda: self._made(template, manifest, owner, key))
+            made = again(lambda: self._made(template, manifest, owner, key, given))
         except ProviderUnavailable:
             # The last attempt may have made one all the same.
             with suppress(OmniWebError):
@@ -65,11 +71,20 @@ class E2bProvider(SandboxProvider):
         return sandbox
 
     def _made(
-        self, template: str | None, manifest: Manifest, owner: Owner, key: str
+        self,
+        template: str | None,
+        manifest: Manifest,
+        owner: Owner,
+        key: str,
+        given: Sequence[GivenSecret],
     ) -> e2b.Sandbox:
         labels = {INSTALL: owner.install, RUN: owner.run, SANDBOX: owner.sandbox}
         network, internet = _network(manifest.network_policy)
-        with self.calls(refused=SandboxUnsupported):
+        if added := headers_by_host(manifest.network_policy, given):
+            network["rules"] = {
+                host: [{"transform": {"headers": headers}}] for host, headers in added.items()
+            }
+        with self.calls(refused=SandboxUnsupported, hidden=[one.value for one in given]):
             return e2b.Sandbox.create(
                 template,
                 timeout=self.options["timeout_seconds"],
@@ -161,6 +176,7 @@ class E2bSandbox(ShellSandbox):
         self._id: str = handle["sandbox"]
         self._provider = provider
         self._hidden = tuple(manifest.environment.plain.values())
+        self._has_secrets = bool(manifest.environment.secret_refs)
         super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
 
     def prepare(self) -> None:
@@ -221,6 +237,8 @@ class E2bSandbox(ShellSandbox):
     def set_network(self, policy: NetworkPolicy) -> None:
         kept = frozenset({capabilities.Setting.NETWORK_OFF, capabilities.Setting.ALLOWED_HOSTS})
         capabilities.check_when_opened("e2b", kept, Manifest(network_policy=policy))
+        if self._has_secrets:
+            raise SandboxUnsupported(FIXED_BY_SECRETS)
         network, internet = _network(policy)
         if internet is not None:
             network["allow_internet_access"] = internet

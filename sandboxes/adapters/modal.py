@@ -21,6 +21,7 @@ from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_count, memory_bytes
 from sandboxes.providers import guest, modal_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
+from sandboxes.providers.delivery import GivenSecret
 from sandboxes.providers.limits import MIB
 from sandboxes.providers.modal_sdk import REQUEST_SECONDS, ModalProcess
 from sandboxes.providers.pump import Output
@@ -44,9 +45,14 @@ class ModalProvider(SandboxProvider):
         self.known: Known[modal.Sandbox] = Known()
 
     def _create(self, manifest: Manifest, owner: Owner) -> ModalSandbox:
+        return self._create_given(manifest, owner, ())
+
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> ModalSandbox:
         wanted = self._wanted(manifest, owner)
         try:
-            made = self._made(manifest, wanted)
+            made = self._made(manifest, wanted, {one.name: one.value for one in given})
             self.known.keep(made.object_id, made)
             sandbox = self.attach({"sandbox": made.object_id}, manifest)
             sandbox.prepare()
@@ -67,20 +73,26 @@ class ModalProvider(SandboxProvider):
             **_resources(manifest),
         }
 
-    def _made(self, manifest: Manifest, wanted: Mapping[str, Any]) -> modal.Sandbox:
+    def _made(
+        self, manifest: Manifest, wanted: Mapping[str, Any], given: Mapping[str, str | None]
+    ) -> modal.Sandbox:
         def make() -> modal.Sandbox:
             # An image's own program could end, and the sandbox with it.
             stay = ("sleep", str(self.options["timeout_seconds"]))
             image = _image(manifest.image or self.options["image"])
+            # Sent with the sandbox itself, so that Modal keeps none of them by name.
+            sealed = [modal.Secret.from_dict(dict(given))] if given else None
+            app, client = self._app(), modal_sdk.client()
             made = modal.Sandbox.create(
-                *stay, app=self._app(), image=image, client=modal_sdk.client(), **wanted
+                *stay, app=app, image=image, client=client, secrets=sealed, **wanted
             )
             # It is there before it runs; the first command waits until it does.
             made.exec(*guest.NOTHING).wait()
             return made
 
         try:
-            with self.calls(refused=SandboxUnsupported):
+            hidden = [value for value in given.values() if value]
+            with self.calls(refused=SandboxUnsupported, hidden=hidden):
                 return within(CREATE_SECONDS, make, "Making a Modal sandbox")
         except SandboxLost as lost:
             raise SandboxUnsupported(f"Modal cannot make the sandbox: {lost.detail}") from None

@@ -28,6 +28,7 @@ from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_count, memory_bytes
 from sandboxes.providers import vercel_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
+from sandboxes.providers.delivery import FIXED_BY_SECRETS, GivenSecret, headers_by_host
 from sandboxes.providers.limits import MAX_FILE_BYTES, MAX_PATH_BYTES, MIB
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output
@@ -55,10 +56,17 @@ class VercelProvider(SandboxProvider):
         self._lock = threading.Lock()
 
     def _create(self, manifest: Manifest, owner: Owner) -> VercelSandbox:
+        return self._create_given(manifest, owner, ())
+
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> VercelSandbox:
         wanted = self._wanted(manifest, owner)
+        wanted["network_policy"] = _network(manifest.network_policy, given)
+        hidden = [one.value for one in given]
         try:
             # Under one name there is one sandbox, however often it is asked for.
-            again(lambda: self._made(wanted))
+            again(lambda: self._made(wanted, hidden))
             sandbox = self.attach({"sandbox": wanted["name"]}, manifest)
             sandbox.prepare()
         except BaseException:
@@ -76,7 +84,6 @@ class VercelProvider(SandboxProvider):
             "resources": _resources(manifest),
             # Kept, it would be started again by whatever is asked of it.
             "persistent": False,
-            "network_policy": _network(manifest.network_policy),
             "env": dict(manifest.environment.plain),
             "tags": {INSTALL: owner.install, RUN: owner.run, SANDBOX: owner.sandbox},
             # What listens in there is nobody's to look at.
@@ -84,7 +91,7 @@ class VercelProvider(SandboxProvider):
             "destroy": False,
         }
 
-    def _made(self, wanted: Mapping[str, Any]) -> None:
+    def _made(self, wanted: Mapping[str, Any], hidden: Sequence[str]) -> None:
         def make() -> None:
             try:
                 self.client().create_sandbox(**wanted)
@@ -94,7 +101,7 @@ class VercelProvider(SandboxProvider):
                     raise
                 self._await(wanted["name"])
 
-        with self.calls(refused=SandboxUnsupported):
+        with self.calls(refused=SandboxUnsupported, hidden=hidden):
             within(CREATE_SECONDS, make, "Making a Vercel sandbox")
 
     def _await(self, name: str) -> None:
@@ -183,6 +190,7 @@ class VercelSandbox(ShellSandbox):
         self._id: str = handle["sandbox"]
         self._provider = provider
         self._hidden = tuple(manifest.environment.plain.values())
+        self._has_secrets = bool(manifest.environment.secret_refs)
         super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
 
     def prepare(self) -> None:
@@ -273,6 +281,8 @@ class VercelSandbox(ShellSandbox):
     def set_network(self, policy: NetworkPolicy) -> None:
         kept = frozenset({capabilities.Setting.NETWORK_OFF, capabilities.Setting.ALLOWED_HOSTS})
         capabilities.check_when_opened("vercel", kept, Manifest(network_policy=policy))
+        if self._has_secrets:
+            raise SandboxUnsupported(FIXED_BY_SECRETS)
         found = self._found()
         with self.calls(refused=SandboxUnsupported):
             found.update(network_policy=_network(policy))
@@ -282,14 +292,22 @@ def _moment(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _network(policy: NetworkPolicy) -> vercel.NetworkPolicy:
-    """Return a policy in Vercel's words."""
-    if policy.default is NetworkDefault.ALLOW:
+def _network(policy: NetworkPolicy, given: Sequence[GivenSecret] = ()) -> vercel.NetworkPolicy:
+    """Return a policy in Vercel's words, with the headers that requests get on their way."""
+    added = headers_by_host(policy, given)
+    is_open = policy.default is NetworkDefault.ALLOW
+    if is_open and not added:
         return vercel.NetworkPolicy.allow_all()
-    if not policy.allowed_hosts:
+    if not is_open and not policy.allowed_hosts:
         return vercel.NetworkPolicy.deny_all()
     # What a custom policy does not name is denied.
-    return vercel.NetworkPolicy.custom(allow=dict.fromkeys(policy.allowed_hosts, ()))
+    named = ("*",) if is_open else policy.allowed_hosts
+    rules = {host: (_adding(headers),) for host, headers in added.items()}
+    return vercel.NetworkPolicy.custom(allow={**dict.fromkeys(named, ()), **rules})
+
+
+def _adding(headers: Mapping[str, str]) -> vercel.NetworkPolicyRule:
+    return vercel.NetworkPolicyRule(transform=[vercel.NetworkPolicyTransform(headers=headers)])
 
 
 def _resources(manifest: Manifest) -> vercel.SandboxResources | None:

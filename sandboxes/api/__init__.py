@@ -7,10 +7,12 @@ from sandboxes.api.circuits import router as circuits_router
 from sandboxes.api.environments import router as environments_router
 from sandboxes.api.executions import router as executions_router
 from sandboxes.api.runs import router as runs_router
+from sandboxes.api.secrets import router as secrets_router
 
 routers = (
     agents_router,
     environments_router,
+    secrets_router,
     circuits_router,
     runs_router,
     executions_router,

@@ -36,6 +36,7 @@ _FIELD_OF = {
     "network_policy.allowed_hosts": "allowed_hosts",
     "network_policy.denied_hosts": "denied_hosts",
     "environment.plain": "variables",
+    "environment.secret_refs": "secret_refs",
     "resources.cpu": "cpu",
     "resources.memory": "memory",
     "resources.gpu": "gpu",
@@ -50,6 +51,7 @@ _SETTING_OF = {
     "mount_source": Setting.WORKSPACE_MOUNT,
     "mount_target": Setting.WORKSPACE_MOUNT,
     "mount_mode": Setting.WORKSPACE_MOUNT,
+    "secret_refs": Setting.SECRETS,
     "cpu": Setting.CPU,
     "memory": Setting.MEMORY,
     "gpu": Setting.GPU,
@@ -214,6 +216,12 @@ class EnvironmentForm(DraftForm):
             "NAME=value, one a line. Every command sees them; they are not for secrets. "
             f"A value that reads {HIDDEN} stays as it is."
         ),
+    )
+    secret_refs = forms.CharField(
+        required=False,
+        label="Secrets",
+        widget=forms.Textarea({"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text="Names of the team's secrets, one a line. Each use is asked of the policy.",
     )
     cpu = forms.CharField(
         required=False, label="Processors", help_text="A number such as 2 or 0.5."

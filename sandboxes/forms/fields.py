@@ -77,7 +77,8 @@ def manifest_written(manifest: Mapping[str, Any]) -> dict[str, Any]:
     network = manifest.get("network_policy") or {}
     resources = manifest.get("resources") or {}
     mount = manifest.get("workspace_mount") or {}
-    plain = (manifest.get("environment") or {}).get("plain") or {}
+    environment = manifest.get("environment") or {}
+    plain = environment.get("plain") or {}
     return {
         "image": manifest.get("image") or "",
         "working_dir": manifest.get("working_dir") or "",
@@ -85,6 +86,7 @@ def manifest_written(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "allowed_hosts": "\n".join(network.get("allowed_hosts") or ()),
         "denied_hosts": "\n".join(network.get("denied_hosts") or ()),
         "variables": "\n".join(f"{name}={value}" for name, value in plain.items()),
+        "secret_refs": "\n".join(environment.get("secret_refs") or ()),
         "cpu": resources.get("cpu") or "",
         "memory": resources.get("memory") or "",
         "gpu": bool(resources.get("gpu")),
@@ -110,7 +112,11 @@ def manifest_read(data: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str,
         "working_dir": data["working_dir"],
         "network_policy": network | {name: names for name, names in hosts.items() if names},
         "workspace_mount": mount,
-        "environment": {**manifest.get("environment", {}), "plain": data["variables"]},
+        "environment": {
+            **manifest.get("environment", {}),
+            "plain": data["variables"],
+            "secret_refs": data["secret_refs"].replace(",", " ").split(),
+        },
         "resources": {**manifest.get("resources", {}), **_said(resources)},
     }
     manifest["environment"] = _said(manifest["environment"])

@@ -1,4 +1,4 @@
-"""Environments, profiles, runs, sandboxes, executions and circuits."""
+"""Environments, secrets, profiles, runs, sandboxes, executions and circuits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sandboxes.models.execution import Execution, ExecutionState, OutputChunk, S
 from sandboxes.models.profile import Profile
 from sandboxes.models.run import Run, RunState
 from sandboxes.models.sandbox import Sandbox, SandboxState
+from sandboxes.models.secret import Secret
 
 __all__ = [
     "Circuit",
@@ -24,5 +25,6 @@ __all__ = [
     "RunState",
     "Sandbox",
     "SandboxState",
+    "Secret",
     "Stream",
 ]

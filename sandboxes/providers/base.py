@@ -19,6 +19,7 @@ from omniweb.core.errors import InvalidInput, OmniWebError, SandboxUnsupported
 from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkPolicy
 from sandboxes.providers import isolation
+from sandboxes.providers.delivery import GivenSecret, undelivered
 from sandboxes.providers.isolation import Evidence, Target, Verdict
 from sandboxes.providers.limits import (
     MAX_ARGUMENT_BYTES,
@@ -200,17 +201,24 @@ class SandboxProvider(ABC):
         self.spec = spec
         self.options = options
 
-    def create(self, manifest: Manifest, *, owner: Owner) -> LiveSandbox:
+    def create(
+        self, manifest: Manifest, *, owner: Owner, secrets: Sequence[GivenSecret] = ()
+    ) -> LiveSandbox:
         """Create a sandbox and return it ready for commands; a failure leaves nothing behind.
 
-        Its `isolation` says what is known of it. Raises SandboxUnsupported (it cannot be what the
-        manifest asks, or reaches what it must not), ProviderMissing, ProviderUnavailable and
-        ProviderError.
+        `secrets` are those its manifest refers to. Its `isolation` says what is known of it. Raises
+        SandboxUnsupported (it cannot be what the manifest asks, or reaches what it must not),
+        ProviderMissing, ProviderUnavailable and ProviderError.
         """
         capabilities.check_when_opened(self.spec.name, self.spec.enforces, manifest)
         for problem in self.spec.refuses(self.options, manifest):
             raise SandboxUnsupported(problem.message)
-        live = self._create(manifest, owner)
+        self._check_secrets(manifest, secrets)
+        live = (
+            self._create_given(manifest, owner, secrets)
+            if secrets
+            else self._create(manifest, owner)
+        )
         if live.isolation is None and live.denied(manifest.network_policy):
             try:
                 live.isolation = self._proof(live, manifest.network_policy)
@@ -219,6 +227,20 @@ class SandboxProvider(ABC):
                     live.terminate()
                 raise
         return live
+
+    def _check_secrets(self, manifest: Manifest, secrets: Sequence[GivenSecret]) -> None:
+        """Raise SandboxUnsupported unless every secret is there and can be kept where it may go."""
+        if self.spec.delivers is None:
+            return
+        given = {secret.name for secret in secrets}
+        problems = [
+            f"The secret {name} was not given"
+            for name in manifest.environment.secret_refs
+            if name not in given
+        ]
+        problems += undelivered(self.spec.name, self.spec.delivers, manifest, secrets)
+        for problem in problems:
+            raise SandboxUnsupported(problem)
 
     def _proof(self, live: LiveSandbox, policy: NetworkPolicy) -> Evidence:
         """Try from inside what a policy denies; raises SandboxUnsupported unless nothing answers."""
@@ -236,6 +258,13 @@ class SandboxProvider(ABC):
     @abstractmethod
     def _create(self, manifest: Manifest, owner: Owner) -> LiveSandbox:
         """Create a sandbox whose manifest has been checked."""
+
+    def _create_given(
+        self, manifest: Manifest, owner: Owner, given: Sequence[GivenSecret]
+    ) -> LiveSandbox:
+        """As `_create`, and give it these secrets; for providers whose spec says how."""
+        refusal = capabilities.refusal(self.spec.name, capabilities.Setting.SECRETS)
+        raise SandboxUnsupported(refusal, setting=capabilities.Setting.SECRETS.value)
 
     @abstractmethod
     def attach(self, handle: Handle, manifest: Manifest) -> LiveSandbox:

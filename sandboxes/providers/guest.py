@@ -16,6 +16,8 @@ from sandboxes.providers.paths import outside
 
 MARK = "OMNIWEB_COMMAND"
 NOTHING = ["sh", "-c", ":"]
+# Followed by a path: keeps stdin there, for its user to read and nobody else.
+KEEP_SECRET = ["sh", "-c", 'umask 077; cat > "$0" && chmod 400 "$0"']
 # In place of a file: the command has the stdin that its shell was given.
 INHERITED = "-"
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from omniweb.core.errors import InvalidInput, Problem
 from sandboxes.capabilities import Ability, Setting
 from sandboxes.manifest import Manifest, memory_bytes
+from sandboxes.providers.delivery import Delivery
 from sandboxes.providers.names import ENVIRONMENT_NAME
 
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ class ProviderSpec:
     """Everything known about a provider without importing its SDK.
 
     `enforces` None means that whatever a manifest asks is taken as kept; `refuses` tells what of a
-    manifest is not kept all the same, because of the options or of how it is asked. `adapter` is
-    the dotted path of the class that drives it, None while this version does not.
+    manifest is not kept all the same, because of the options or of how it is asked. `delivers` is
+    how it gives secrets, where it enforces that. `adapter` is the dotted path of the class that
+    drives it, None while this version does not.
     """
 
     name: str
@@ -100,6 +102,7 @@ class ProviderSpec:
     refuses: Callable[[Mapping[str, Any], Manifest], list[Problem]] = field(
         default=_nothing, repr=False
     )
+    delivers: Delivery | None = None
     can: frozenset[Ability] = frozenset()
     adapter: str | None = None
     factory: Callable[[Mapping[str, Any]], SandboxProvider] | None = field(default=None, repr=False)

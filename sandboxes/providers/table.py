@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sandboxes.capabilities import Ability, Setting
 from sandboxes.providers import gateway
+from sandboxes.providers.delivery import Delivery
 from sandboxes.providers.limits import MAX_OUTPUT_BYTES
 from sandboxes.providers.spec import Kind, NetworkPromise, Option, ProviderSpec
 
@@ -99,8 +100,9 @@ DOCKER = ProviderSpec(
     ),
     enforces=HOSTED
     | SIZED
-    | {Setting.ALLOWED_HOSTS, Setting.DENIED_HOSTS, Setting.WORKSPACE_MOUNT},
+    | {Setting.ALLOWED_HOSTS, Setting.DENIED_HOSTS, Setting.WORKSPACE_MOUNT, Setting.SECRETS},
     refuses=gateway.problems,
+    delivers=Delivery.FILE,
     can=frozenset(Ability),
     adapter="sandboxes.adapters.docker.DockerProvider",
 )
@@ -132,7 +134,8 @@ E2B = ProviderSpec(
         VERIFY,
         OUTPUT,
     ),
-    enforces=HOSTED | {Setting.ALLOWED_HOSTS},
+    enforces=HOSTED | {Setting.ALLOWED_HOSTS, Setting.SECRETS},
+    delivers=Delivery.HEADER,
     can=frozenset(Ability),
     adapter="sandboxes.adapters.e2b.E2bProvider",
 )
@@ -172,7 +175,8 @@ DAYTONA = ProviderSpec(
         VERIFY,
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
+    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS, Setting.SECRETS},
+    delivers=Delivery.PLACEHOLDER,
     can=frozenset(Ability),
     adapter="sandboxes.adapters.daytona.DaytonaProvider",
 )
@@ -204,7 +208,8 @@ MODAL = ProviderSpec(
         _lifetime("Seconds after which Modal stops the sandbox."),
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
+    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS, Setting.SECRETS},
+    delivers=Delivery.VARIABLE,
     can=frozenset(Ability) - {Ability.PAUSE},
     adapter="sandboxes.adapters.modal.ModalProvider",
 )
@@ -235,7 +240,8 @@ VERCEL = ProviderSpec(
         _lifetime("Seconds the sandbox may run."),
         OUTPUT,
     ),
-    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS},
+    enforces=HOSTED | SIZED | {Setting.ALLOWED_HOSTS, Setting.SECRETS},
+    delivers=Delivery.HEADER,
     # A snapshot there ends the session it is taken of.
     can=frozenset(Ability) - {Ability.PAUSE, Ability.SNAPSHOT},
     adapter="sandboxes.adapters.vercel.VercelProvider",

@@ -15,6 +15,7 @@ from omniweb.core.errors import Conflict, InvalidInput, Problem
 from sandboxes.manifest import Manifest
 from sandboxes.models import Environment
 from sandboxes.providers.registry import check_environment
+from sandboxes.services.secrets import secrets_check
 
 
 def environment_create(
@@ -39,6 +40,7 @@ def environment_create(
     check_environment(provider, options, parsed)
     try:
         with transaction.atomic():
+            secrets_check(team=actor.team, provider=provider, manifest=parsed)
             environment = Environment.objects.create(
                 team=actor.team,
                 name=name,
@@ -67,8 +69,10 @@ def environment_update(
 ) -> Environment:
     """Change options and manifest for runs opened from now on; raises InvalidInput."""
     actor.require(Action.CONFIGURE)
-    check_environment(environment.provider, options, Manifest.parse(manifest))
+    parsed = Manifest.parse(manifest)
+    check_environment(environment.provider, options, parsed)
     with transaction.atomic():
+        secrets_check(team=actor.team, provider=environment.provider, manifest=parsed)
         environment.options = dict(options)
         environment.manifest = dict(manifest)
         environment.save(update_fields=["options", "manifest"])

@@ -36,6 +36,7 @@ from sandboxes.providers.registry import (
 )
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.sandboxes import sandbox_current, sandbox_intend, sandbox_terminate
+from sandboxes.services.secrets import secrets_check
 from trajectories.patterns import MASK
 from trajectories.services import (
     step_append,
@@ -74,11 +75,12 @@ def run_open(
         run = _create(profile, whole, title, group)
         try:
             check_environment(environment.provider, environment.options, whole)
+            secrets = secrets_check(team=actor.team, provider=environment.provider, manifest=whole)
         except InvalidInput as error:
             refusal: Exception | None = SandboxUnsupported(error.detail, run=run.ref)
             run_refuse(run=run, reason=error.detail)
         else:
-            refusal = _decide(run, whole)
+            refusal = _decide(run, whole, secrets)
     if refusal:
         raise refusal
     return run
@@ -148,10 +150,14 @@ def _recorded_options(run: Run) -> dict[str, Any]:
     return {name: MASK if name in secret else value for name, value in run.options.items()}
 
 
-def _decide(run: Run, manifest: Manifest) -> Exception | None:
+def _decide(
+    run: Run, manifest: Manifest, secrets: Mapping[str, Mapping[str, Any]]
+) -> Exception | None:
     asking = asking_for(run, run.id)
     surface = provider_spec(run.provider).execution_surface
-    requests = manifest_requests(manifest, provider=run.provider, execution_surface=surface)
+    requests = manifest_requests(
+        manifest, provider=run.provider, execution_surface=surface, secrets=secrets
+    )
     decisions = authority_decide(asking=asking, requests=requests)
     denied = [decision for decision in decisions if decision.effect == "deny"]
     asks = [decision for decision in decisions if decision.effect == "ask"]

@@ -30,6 +30,7 @@ from sandboxes.services.circuits import (
     circuit_words,
     is_out_of_patience,
 )
+from sandboxes.services.secrets import secrets_give
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -75,8 +76,9 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
 def _provision(sandbox: Sandbox) -> None:
     try:
         provider = provider_of(sandbox.run)
+        manifest, secrets = Manifest.parse(sandbox.run.manifest), secrets_give(run=sandbox.run)
         with circuit_watched(run=sandbox.run):
-            live = provider.create(Manifest.parse(sandbox.run.manifest), owner=owner_of(sandbox))
+            live = provider.create(manifest, owner=owner_of(sandbox), secrets=secrets)
     except ProviderUnavailable as error:
         unavailable = error.detail
         insist(lambda: sandbox_postpone(sandbox=sandbox, reason=unavailable))

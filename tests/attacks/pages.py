@@ -20,6 +20,7 @@ from omniweb.core.errors import ProviderUnavailable
 from omniweb.core.problems import API_PREFIXES
 from sandboxes.models import Environment
 from sandboxes.services.circuits import circuit_failed
+from sandboxes.services.secrets import secret_create
 from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote, work
 from tests.people import People
 
@@ -103,6 +104,11 @@ SIGNED_IN = [
     Page("environment_switch", post=C, on="environment"),
     Page("environment_test", post=C, on="environment"),
     Page("environment_here", V, on="environment"),
+    Page("secrets", V),
+    Page("secret_new", C, C),
+    Page("secret", V, on="secret"),
+    Page("secret_replace", post=C, on="secret"),
+    Page("secret_archive", post=C, on="secret"),
     Page("providers", V),
     Page("provider_here", V, path={"name": "local"}),
     Page("sandboxes", V),
@@ -198,6 +204,7 @@ def owned_by(people: People) -> dict[str, Any]:
         "simulation": simulation.ref,
         "shadow": shadow.ref,
         "environment": Environment.objects.get(team=people.team).ref,
+        "secret": secret_create(actor=people.operator, name="TOKEN", value="hush-hush").ref,
         "agent": people.agent.agent.ref,
         "token": ApiToken.objects.get(agent=people.agent.agent).ref,
     }

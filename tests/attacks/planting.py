@@ -129,10 +129,22 @@ def places(world: World, admin: httpx.Client) -> None:
     for body in (leaky, remote):
         made = world.hear(admin.post("/api/v1/environments", json=body))
         assert made.status_code == 201, made.text
+    team_secrets(world, admin)
     # Refusals may not say them either.
     for name in ("remote", ""):
         broken = remote | {"name": name, "options": options | {"nonsense": options["token"]}}
         world.hear(admin.post("/api/v1/environments", json=broken))
+
+
+def team_secrets(world: World, admin: httpx.Client) -> None:
+    """Keep a secret of the team, give it another value, and try one that cannot be."""
+    body = {"name": "HARBOUR_TOKEN", "value": world.plant("team"), "hosts": ["api.example.org"]}
+    made = world.hear(admin.post("/api/v1/secrets", json=body))
+    assert made.status_code == 201, made.text
+    value = f"/api/v1/secrets/{made.json()['id']}/value"
+    assert world.hear(admin.put(value, json={"value": world.plant("newer")})).status_code == 200
+    for wrong in (body, body | {"name": "no name"}, body | {"value": f"{body['value']}\n"}):
+        world.hear(admin.post("/api/v1/secrets", json=wrong))
 
 
 def work(world: World, agent: httpx.Client, admin: httpx.Client) -> None:

@@ -60,6 +60,7 @@ KINDS = {
     "pol": ("policy", "policies"),
     "trj": ("trajectory", "trajectories"),
     "gra": ("grant", "grants"),
+    "sec": ("secret", "secrets"),
 }
 
 

@@ -214,7 +214,7 @@ def test_what_was_made_is_told_and_ended_even_when_nobody_listens_to_the_end(
 
 def test_a_provider_that_ignores_what_it_does_not_keep_fails(tried: Tried) -> None:
     class Careless(Local):
-        def create(self, manifest: Manifest, *, owner: Owner) -> LocalSandbox:
+        def create(self, manifest: Manifest, *, owner: Owner, secrets: object = ()) -> LocalSandbox:
             return self._create(manifest, owner)
 
     found = tried(Careless(), "unkept_is_refused")["unkept_is_refused"]

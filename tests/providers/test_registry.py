@@ -198,7 +198,7 @@ KEPT = {
     Setting.DENIED_HOSTS: "ynnnnyn",
     Setting.NETWORK_OFF: "yyyyyyn",
     Setting.WORKSPACE_MOUNT: "ynnnnnn",
-    Setting.SECRETS: "nnnnnnn",
+    Setting.SECRETS: "yyyyynn",
     Setting.CPU: "ynyyyyn",
     Setting.MEMORY: "ynyyyyn",
     Setting.GPU: "nnnnnyn",
@@ -236,7 +236,9 @@ def test_the_quoted_refusals_are_word_for_word() -> None:
     assert "does not enforce blocking named hosts" in refused(
         "e2b", {}, ASKED[Setting.DENIED_HOSTS]
     )
-    assert "does not enforce delivering secrets" in refused("docker", {}, ASKED[Setting.SECRETS])
+    assert "does not enforce delivering secrets" in refused(
+        "http", NEEDED["http"], ASKED[Setting.SECRETS]
+    )
 
 
 HOST_LISTS = [

@@ -25,6 +25,7 @@ from tests.standins.wire import Asked, Refusal, Reply, Route, Standin, Wire, rou
 STDOUT, STDERR = b"\x01\x01\x01", b"\x02\x02\x02"
 _ACCEPT_KEY = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MOST_CIDRS = 10
+_SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 _HOST = re.compile(r"(\*\.)?([a-z0-9_-]+\.)*[a-z0-9_-]+")
 
 
@@ -88,6 +89,8 @@ class Daytona(Standin):
         # Keys it takes; any, while there are none.
         self.keys: set[str] = set()
         self.snapshots: dict[str, str] = {}
+        # What the organisation has it keep, by id, with the value that no answer holds.
+        self.kept: dict[str, dict[str, Any]] = {}
         self.page = 100
         # What a new sandbox comes to, and how often it is looked at before.
         self.comes_to, self.looks = "started", 1
@@ -162,6 +165,7 @@ class Daytona(Standin):
         if snapshot and snapshot not in self.snapshots:
             raise _refused(400, f"Snapshot {snapshot} not found")
         network = _network(wanted)
+        wanted = {**wanted, "env": {**(wanted.get("env") or {}), **self._placeholders(wanted)}}
         place = Place(user="root", uid=0, has_python=self.has_python, network=self._reach(network))
         sandbox = Sandbox(
             id=secrets.token_hex(16), wanted=wanted, place=place, created=datetime.now(UTC)
@@ -258,6 +262,39 @@ class Daytona(Standin):
         sandbox.wanted["ttlMinutes"] = int(minutes)
         return Reply(body=_told(sandbox, self.url))
 
+    def _placeholders(self, wanted: dict[str, Any]) -> dict[str, str]:
+        """Return the variables of secrets, which hold no value; raises Refusal for an unknown one."""
+        held = {one["name"]: one["placeholder"] for one in self.kept.values()}
+        named = [pair for one in wanted.get("secrets") or [] for pair in one.items()]
+        for _, name in named:
+            if name not in held:
+                raise _refused(400, f"Secret {name} not found")
+        return {variable: held[name] for variable, name in named}
+
+    def _keep_secret(self, asked: Asked) -> Reply:
+        wanted = asked.json
+        if not _SECRET_NAME.fullmatch(wanted["name"]):
+            raise _refused(400, f"Invalid secret name {wanted['name']}")
+        if any(one["name"] == wanted["name"] for one in self.kept.values()):
+            raise _refused(409, f"Secret {wanted['name']} already exists")
+        for host in wanted.get("hosts") or []:
+            if not _HOST.fullmatch(host):
+                raise _refused(400, f"Invalid host {host}")
+        moment, key = datetime.now(UTC).isoformat(), secrets.token_hex(8)
+        told = {"createdAt": moment, "updatedAt": moment, "hosts": [], **wanted, "id": key}
+        self.kept[key] = {**told, "placeholder": f"dtn_secret_{secrets.token_hex(8)}"}
+        return Reply(status=201, body=_shown(self.kept[key]))
+
+    def _list_secrets(self, asked: Asked) -> Reply:
+        part = asked.query.get("name", "")
+        found = [_shown(one) for one in self.kept.values() if part in one["name"]]
+        return Reply(body={"items": found, "total": len(found), "nextCursor": None})
+
+    def _forget_secret(self, asked: Asked, key: str) -> Reply:
+        if self.kept.pop(key, None) is None:
+            raise _refused(404, "Secret not found")
+        return Reply(status=204)
+
     _control: ClassVar[Mapping[str, Route]] = {
         "POST /api/sandbox": _create,
         "GET /api/sandbox": _list,
@@ -268,6 +305,9 @@ class Daytona(Standin):
         "POST /api/sandbox/([^/]+)/snapshot": _snapshot,
         "POST /api/sandbox/([^/]+)/network-settings": _set_network,
         "POST /api/sandbox/([^/]+)/ttl/([0-9]+)": _ttl,
+        "POST /api/secret": _keep_secret,
+        "GET /api/secret/paginated": _list_secrets,
+        "DELETE /api/secret/([^/]+)": _forget_secret,
     }
 
     # The toolbox
@@ -360,6 +400,10 @@ class Daytona(Standin):
         "POST /toolbox/([^/]+)/files/bulk-upload": _upload,
         "POST /toolbox/([^/]+)/files/bulk-download": _download,
     }
+
+
+def _shown(secret: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in secret.items() if name != "value"}
 
 
 def _refused(status: int, message: str, source: str = "DAYTONA_API") -> Refusal:

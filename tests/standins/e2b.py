@@ -203,6 +203,7 @@ class E2B(Standin):
                 "key": asked.headers["x-api-key"],
                 "env": wanted.get("envVars", {}),
                 "metadata": wanted.get("metadata", {}),
+                "rules": (wanted.get("network") or {}).get("rules"),
                 "public": (wanted.get("network") or {}).get("allowPublicTraffic", True),
                 "auto_resume": wanted.get("autoResume"),
             }
@@ -445,12 +446,21 @@ def _network(wanted: dict[str, Any], internet: bool | None) -> str | list[str]:
     allowed, denied = wanted.get("allowOut") or [], wanted.get("denyOut") or []
     if [one for one in denied if any(letter.isalpha() for letter in one)]:
         raise _refused(400, "domains are not allowed in deny out")
+    for host, rules in (wanted.get("rules") or {}).items():
+        headers = [rule["transform"]["headers"] for rule in rules]
+        if not rules or any(not _is_header(one) for each in headers for one in each.items()):
+            raise _refused(400, f"invalid rule for {host}")
     names = [one for one in allowed if any(letter.isalpha() for letter in one)]
     if names and ALL not in denied:
         raise _refused(400, f"when a domain is in allow out, deny out must have {ALL}")
     if names:
         return names
     return "nothing" if internet is False or ALL in denied else "all"
+
+
+def _is_header(item: tuple[str, str]) -> bool:
+    name, value = item
+    return name.replace("-", "").isalnum() and value.isprintable()
 
 
 def _handed_out(sandbox: Sandbox) -> dict[str, Any]:

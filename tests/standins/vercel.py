@@ -180,6 +180,7 @@ class Vercel(Standin):
                 "name": sandbox.name,
                 "image": image,
                 "network": {"all": "allow-all", "nothing": "deny-all"}.get(str(network), network),
+                "allow": (wanted.get("networkPolicy") or {}).get("allow"),
                 "lifetime": wanted["timeout"] // 1000,
                 "key": asked.headers["authorization"].removeprefix("Bearer "),
                 "team": asked.query["teamId"],
@@ -357,7 +358,12 @@ def _network(policy: dict[str, Any] | None) -> str | list[str]:
     policy = policy or {"mode": "allow-all"}
     if "mode" in policy:
         return {"deny-all": "nothing", "allow-all": "all"}[policy["mode"]]
-    return list(policy.get("allow") or {})
+    allow = policy.get("allow") or {}
+    for host, rules in allow.items():
+        for rule in rules:
+            if not all(one.get("headers") for one in rule["transform"]):
+                raise _refused(400, "bad_request", f"a transform for {host} needs headers")
+    return "all" if "*" in allow else list(allow)
 
 
 def _told(sandbox: Sandbox) -> dict[str, Any]:

@@ -112,7 +112,8 @@ REFUSES: dict[Setting, tuple[str, ...]] = {
     Setting.DENIED_HOSTS: ("e2b", "daytona", "modal", "vercel", "local"),
     Setting.NETWORK_OFF: ("local",),
     Setting.WORKSPACE_MOUNT: ("e2b", "daytona", "modal", "vercel", "http", "local"),
-    Setting.SECRETS: BUILT_IN,
+    # "on every built-in provider"; those that can keep secrets deliver them since.
+    Setting.SECRETS: ("http", "local"),
     Setting.CPU: ("e2b", "local"),
     Setting.MEMORY: ("e2b", "local"),
     Setting.GPU: ("docker", "e2b", "daytona", "modal", "vercel", "local"),
