@@ -124,6 +124,7 @@ def asked_for(line: Mapping[str, Any]) -> tuple[str, str]:
             return ", ".join(given), "resources"
         case "secret.use":
             hosts = ", ".join(map(ascii_host, details.get("hosts", ())))
-            return (f"{resource} → {hosts}", "secret, only to:") if hosts else (resource, "secret")
+            what = "secret its commands can read:" if details.get("is_readable") else "secret:"
+            return f"{resource} → {hosts}" if hosts else resource, what
         case other:
             return " ".join(map(str, target.values())), str(other)

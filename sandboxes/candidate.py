@@ -12,7 +12,6 @@ from approvals.services.requests import Candidate
 from omniweb.core.canonical import digest, digest_bytes
 from omniweb.core.text import visible
 from sandboxes.models import Execution, Run
-from sandboxes.providers.delivery import Delivery
 from sandboxes.providers.registry import satisfies_required_sandbox
 
 
@@ -160,8 +159,7 @@ def _manifest_act(decision: Decision) -> str:
 
 def _secret_act(name: str, details: Mapping[str, Any]) -> str:
     hosts = f" for {', '.join(details['hosts'])}" if details.get("hosts") else ""
-    is_read = details.get("delivery") in [one for one in Delivery if one.is_readable]
-    return f"{'read' if is_read else 'use'} the secret {name}{hosts}"
+    return f"{'read' if details.get('is_readable') else 'use'} the secret {name}{hosts}"
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -129,7 +129,12 @@ def secrets_check(*, team: Team, provider: str, manifest: Manifest) -> dict[str,
         listed = [Problem(path=path, message=message) for message in problems]
         raise InvalidInput(problems[0], problems=listed)
     return {
-        name: {"delivery": delivery.value, "hosts": row.hosts, "header": row.header}
+        name: {
+            "delivery": delivery.value,
+            "is_readable": delivery.is_readable,
+            "hosts": row.hosts,
+            "header": row.header,
+        }
         for name, row in found.items()
     }
 

@@ -217,6 +217,7 @@ def test_each_use_is_asked_with_where_it_may_go(people: People, secret: Secret) 
     assert asked["metadata"] == {
         "purpose": "sandbox environment",
         "delivery": "header",
+        "is_readable": False,
         "hosts": ["api.example.org"],
         "header": "Authorization",
     }
@@ -225,6 +226,14 @@ def test_each_use_is_asked_with_where_it_may_go(people: People, secret: Secret) 
     assert "use the secret HARBOUR_TOKEN for api.example.org" in card
     assert "HARBOUR_TOKEN → api.example.org" in card
     assert "e2b place" in card
+
+
+def test_a_card_says_where_commands_can_read_it(people: People, secret: Secret) -> None:
+    place(people, NAMED)
+    request = Request.objects.get(subject_id=run_open(actor=people.agent).pk)
+    card = browser_for(people.approver).get(reverse("request", args=[request.ref])).text
+    assert "read the secret HARBOUR_TOKEN for api.example.org" in card
+    assert "secret its commands can read:" in card
 
 
 def test_a_policy_may_deny_a_secret(people: People, secret: Secret) -> None:
@@ -303,24 +312,24 @@ def test_the_pages_keep_replace_and_archive_and_never_show_a_value(people: Peopl
         "header": "X",
         "template": "no place",
     }
-    answer = browser.post("/secrets/new", written)
+    answer = browser.post("/environments/secrets/new", written)
     assert answer.status_code == 422
     assert "has {} once" in answer.text
     assert VALUE not in answer.text
-    answer = browser.post("/secrets/new", written | {"template": "{}"}, follow=True)
+    answer = browser.post("/environments/secrets/new", written | {"template": "{}"}, follow=True)
     secret = Secret.objects.get()
-    assert answer.redirect_chain[-1][0] == f"/secrets/{secret.ref}"
-    answer = browser.post(f"/secrets/{secret.ref}/replace", {"value": "12345"})
+    assert answer.redirect_chain[-1][0] == f"/environments/secrets/{secret.ref}"
+    answer = browser.post(f"/environments/secrets/{secret.ref}/replace", {"value": "12345"})
     assert "at least 6 characters" in answer.text
-    browser.post(f"/secrets/{secret.ref}/replace", {"value": f"{VALUE}\r\nagain"})
-    browser.post(f"/secrets/{secret.ref}/replace", {"value": f"{VALUE}-2"})
+    browser.post(f"/environments/secrets/{secret.ref}/replace", {"value": f"{VALUE}\r\nagain"})
+    browser.post(f"/environments/secrets/{secret.ref}/replace", {"value": f"{VALUE}-2"})
     assert Secret.objects.get().values() == [f"{VALUE}-2"]
     environment = place(people, NAMED)
-    answer = browser.post(f"/secrets/{secret.ref}/archive", follow=True)
+    answer = browser.post(f"/environments/secrets/{secret.ref}/archive", follow=True)
     assert "is used by docker place" in answer.text
     assert "HARBOUR_TOKEN" in browser.get(f"/environments/{environment.ref}/edit").text
     environment_update(actor=people.operator, environment=environment, options={}, manifest={})
-    answer = browser.post(f"/secrets/{secret.ref}/archive", follow=True)
+    answer = browser.post(f"/environments/secrets/{secret.ref}/archive", follow=True)
     assert "No secrets" in answer.text
 
 
