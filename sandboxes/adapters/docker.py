@@ -33,7 +33,7 @@ from sandboxes.manifest import (
 )
 from sandboxes.providers import gateway, gateway_container, guest, isolation
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider, Stream
-from sandboxes.providers.delivery import SECRET_FOLDER, GivenSecret
+from sandboxes.providers.delivery import FIXED_BY_SECRETS, SECRET_FOLDER, GivenSecret
 from sandboxes.providers.engine import (
     ContainerProcess,
     client,
@@ -197,6 +197,7 @@ class DockerSandbox(ShellSandbox):
         self.handle = handle
         self._id: str = handle["container"]
         self._gateway: str = handle.get("gateway", "")
+        self._has_secrets = bool(manifest.environment.secret_refs)
         self.knows_allowed_names_only = bool(self._gateway)
         super().__init__(self._id[:12], manifest.working_dir, max_output_bytes)
 
@@ -230,6 +231,8 @@ class DockerSandbox(ShellSandbox):
         return super().denied(policy)
 
     def set_network(self, policy: NetworkPolicy) -> None:
+        if self._has_secrets:
+            raise SandboxUnsupported(FIXED_BY_SECRETS)
         if gateway.is_needed(policy) or (self._gateway and policy.default is NetworkDefault.ALLOW):
             raise SandboxUnsupported("A sandbox's host lists are fixed when it is created")
         if self.handle["runtime"] == gateway.GVISOR:

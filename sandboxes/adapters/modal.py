@@ -21,7 +21,7 @@ from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_count, memory_bytes
 from sandboxes.providers import guest, modal_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
-from sandboxes.providers.delivery import GivenSecret
+from sandboxes.providers.delivery import FIXED_BY_SECRETS, GivenSecret
 from sandboxes.providers.limits import MIB
 from sandboxes.providers.modal_sdk import REQUEST_SECONDS, ModalProcess
 from sandboxes.providers.pump import Output
@@ -153,6 +153,7 @@ class ModalSandbox(ShellSandbox):
         self._id: str = handle["sandbox"]
         self._provider = provider
         self._hidden = tuple(manifest.environment.plain.values())
+        self._has_secrets = bool(manifest.environment.secret_refs)
         super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
 
     def prepare(self) -> None:
@@ -212,6 +213,8 @@ class ModalSandbox(ShellSandbox):
             self._provider.ask(lambda: found.terminate(wait=True))
 
     def set_network(self, policy: NetworkPolicy) -> None:
+        if self._has_secrets:
+            raise SandboxUnsupported(FIXED_BY_SECRETS)
         kept = frozenset({capabilities.Setting.NETWORK_OFF, capabilities.Setting.ALLOWED_HOSTS})
         capabilities.check_when_opened("modal", kept, Manifest(network_policy=policy))
         # No list is the whole internet, and an empty one is nothing.

@@ -243,6 +243,7 @@ class ProviderOut(Schema):
     credentials_set: list[str] = Field(description="Which of them are set here")
     network: NetworkOut
     enforces: list[str] | None = Field(description="null: it is taken at its word")
+    delivers: str | None = Field(description="How it gives secrets, if it does")
     can: list[str]
     supports_execution: bool
     supports_required_sandbox: bool
@@ -270,6 +271,7 @@ class ProviderOut(Schema):
                 checked_inside=spec.network.checked_inside,
             ),
             enforces=None if spec.enforces is None else sorted(map(str, spec.enforces)),
+            delivers=spec.delivers,
             can=sorted(map(str, spec.can)),
             supports_execution=spec.supports_execution,
             supports_required_sandbox=spec.supports_required_sandbox,

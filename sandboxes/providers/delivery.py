@@ -38,8 +38,8 @@ class Delivery(StrEnum):
         return {Delivery.FILE: f"{name}_FILE", Delivery.HEADER: None}.get(self, name)
 
 
-# They are part of the network's own rules there, which change as a whole.
-FIXED_BY_SECRETS = "A sandbox whose requests get secrets keeps the network it was made with"
+# What may be reached is what keeps a secret in, and at some vendors its rules hold the secret itself.
+FIXED_BY_SECRETS = "A sandbox with secrets keeps the network it was made with"
 SECRET_FOLDER = "/run/secrets"  # noqa: S105 -- where they are, not one of them
 
 

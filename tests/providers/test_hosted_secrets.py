@@ -109,6 +109,8 @@ def test_modal_gives_it_to_commands_and_keeps_none_by_name(vendor: Any) -> None:
     sandbox = create("modal", LISTED, READ)
     assert sh(sandbox, 'printf %s "$HARBOUR_TOKEN"').text == VALUE
     assert VALUE not in str(dict(sandbox.handle))
+    with pytest.raises(SandboxUnsupported, match="keeps the network it was made with"):
+        sandbox.set_network(NetworkPolicy(default="allow"))
 
 
 @pytest.mark.parametrize("vendor", [E2B, DAYTONA, VERCEL], indirect=True)

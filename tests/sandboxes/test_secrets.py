@@ -23,7 +23,7 @@ from omniweb.core.errors import (
 )
 from omniweb.core.models import AuditEntry
 from sandboxes.live import live_sandbox
-from sandboxes.manifest import Manifest
+from sandboxes.manifest import Manifest, NetworkPolicy
 from sandboxes.models import Environment, Profile, Run, Secret
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.environments import environment_create, environment_update
@@ -288,6 +288,8 @@ def test_a_container_reads_its_secret_and_nobody_reads_it_in_the_record(
         if request.request_id:
             vote(people.approver, request_of(request))
         done = work(request)
+        with pytest.raises(SandboxUnsupported, match="keeps the network it was made with"):
+            live.set_network(NetworkPolicy(default="allow"))
         engine = docker.from_env()
         seen = json.dumps(engine.api.inspect_container(live.handle["container"]))
         engine.close()

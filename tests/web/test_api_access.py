@@ -34,6 +34,7 @@ BODIES: dict[str, Any] = {
     "shadow_create": {"version": 1},
     "simulation_create": {"version": 1},
     "vote_create": {"verdict": "approve", "review_token": "0", "scope": "once"},
+    "secret_replace": {"value": "another value"},
     "run_end": {"outcome": "cancelled"},
     "execution_create": {"command": "true"},
     "message_create": {"role": "user", "text": "hello"},
@@ -92,6 +93,7 @@ def owned(server: Server) -> dict[str, str]:
     with server.client(token) as agent, server.client(server.admin_token) as admin:
         run = agent.post("/api/v1/runs", json={"title": "flaky checkout test"}).json()
         execution = agent.post(f"/api/v1/runs/{run['id']}/executions", json={"command": "ls"})
+        admin.post("/api/v1/secrets", json={"name": "HARBOUR_TOKEN", "value": "unlike anything"})
         listed = {
             kind: admin.get(f"/api/v1/{kind}").json()["items"][0]["id"]
             for kind in (
@@ -100,6 +102,7 @@ def owned(server: Server) -> dict[str, str]:
                 "environments",
                 "policies",
                 "requests",
+                "secrets",
                 "tokens",
             )
         }
