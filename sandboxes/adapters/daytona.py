@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -25,7 +25,7 @@ from omniweb.core.errors import (
 )
 from sandboxes import capabilities
 from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_count, memory_bytes
-from sandboxes.providers import daytona_sdk
+from sandboxes.providers import daytona_sdk, daytona_secrets
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.daytona_sdk import REQUEST_SECONDS, TRANSFER_SECONDS, DaytonaProcess
 from sandboxes.providers.delivery import GivenSecret
@@ -71,9 +71,9 @@ class DaytonaProvider(SandboxProvider):
         name = str(wanted.name)
         try:
             if given:
-                wanted.secrets = daytona_sdk.secret_names(name, given)
+                wanted.secrets = daytona_secrets.variables(name, given)
                 wanted.labels[SECRETS_OF] = name
-                self._keep(name, given)
+                self._keep(name, given, owner)
             # Under one name there is one sandbox, however often it is asked for.
             made = again(lambda: self._made(wanted))
         except OmniWebError:
@@ -98,7 +98,7 @@ class DaytonaProvider(SandboxProvider):
     def _wanted(self, manifest: Manifest, owner: Owner) -> Any:
         image = manifest.image or self.options["image"]
         common: dict[str, Any] = {
-            "name": f"omniweb-{secrets.token_hex(8)}",
+            "name": f"{daytona_secrets.OURS}{secrets.token_hex(8)}",
             "labels": {INSTALL: owner.install, RUN: owner.run, SANDBOX: owner.sandbox},
             "env_vars": dict(manifest.environment.plain),
             # What listens in there is nobody's to look at.
@@ -129,19 +129,19 @@ class DaytonaProvider(SandboxProvider):
         with self.calls(refused=SandboxUnsupported):
             return within(CREATE_SECONDS, make, "Making a Daytona sandbox")
 
-    def _keep(self, name: str, given: Sequence[GivenSecret]) -> None:
+    def _keep(self, name: str, given: Sequence[GivenSecret], owner: Owner) -> None:
         """Have Daytona keep a sandbox's secrets, apart from it as it wants them."""
 
         def kept() -> None:
             with self.calls(refused=SandboxUnsupported, hidden=[one.value for one in given]):
-                keep = partial(daytona_sdk.secrets_keep, self.client(), name, given)
+                keep = partial(daytona_secrets.keep, self.client(), name, given, owner)
                 within(REQUEST_SECONDS, keep, "Keeping secrets at Daytona")
 
         again(kept)
 
     def forget(self, name: str) -> None:
         """Have Daytona forget the secrets it kept for a sandbox of that name."""
-        forget = partial(daytona_sdk.secrets_forget, self.client(), name)
+        forget = partial(daytona_secrets.forget, self.client(), name)
         self.ask(lambda: within(REQUEST_SECONDS, forget, "Forgetting secrets at Daytona"))
 
     def _forsake(self, owner: Owner, name: str) -> None:
@@ -153,9 +153,27 @@ class DaytonaProvider(SandboxProvider):
         return DaytonaSandbox(self, handle, manifest)
 
     def list_owned(self, install: str, *, run: str | None = None) -> list[Owned]:
-        return [
-            _owned(one) for one in self._listed({INSTALL: install, **({RUN: run} if run else {})})
-        ]
+        found = self._listed({INSTALL: install, **({RUN: run} if run else {})})
+        return [*map(_owned, found), *self._left(install, run, {one.name for one in found})]
+
+    def _left(self, install: str, run: str | None, living: Set[str]) -> Iterator[Owned]:
+        """Yield what is left of sandboxes without them: the secrets that were kept for each."""
+
+        def listed() -> Mapping[str, Owner]:
+            kept = partial(daytona_secrets.kept, self.client(), install)
+            return within(REQUEST_SECONDS, kept, "Listing secrets at Daytona")
+
+        try:
+            kept = self.ask(listed)
+        except ProviderUnavailable:
+            raise
+        except ProviderError:
+            # A key that may not see secrets has kept none.
+            return
+        for name, owner in kept.items():
+            if name not in living and run in (None, owner.run):
+                handle = {"sandbox": "", "secrets_of": name}
+                yield Owned(handle=handle, run=owner.run, sandbox=owner.sandbox, running=False)
 
     def _listed(self, labels: Mapping[str, str]) -> list[daytona.Sandbox]:
         query = daytona.ListSandboxesQuery(labels=dict(labels))
@@ -292,7 +310,7 @@ class DaytonaSandbox(ShellSandbox):
         self._provider.known.forget(self._id)
         secrets_of = self.handle.get("secrets_of", "")
         with suppress(SandboxLost):
-            found = self._provider.found(self._id)
+            found = self._provider.found(self._id or secrets_of)
             secrets_of = secrets_of or found.labels.get(SECRETS_OF, "")
             if found.state not in (State.DESTROYED, State.DESTROYING):
                 self._delete(found)

@@ -15,10 +15,7 @@ import httpx
 import httpx_ws
 import urllib3
 import urllib3.exceptions
-from daytona.common.errors import create_daytona_error
 from daytona.common.process import SessionExecuteRequest
-from daytona.common.secret import CreateSecretParams
-from daytona_api_client.exceptions import ApiException
 
 from omniweb.core.errors import (
     CommandLost,
@@ -31,7 +28,6 @@ from omniweb.core.errors import (
 )
 from sandboxes.providers import guest
 from sandboxes.providers.base import Stream
-from sandboxes.providers.delivery import GivenSecret
 from sandboxes.providers.pump import Output, Stop, Watch
 from sandboxes.providers.remote import Put, RemoteProcess, Spelt, again, is_gibberish, spoken
 
@@ -234,39 +230,3 @@ class DaytonaProcess(RemoteProcess):
                 return None if found is None else int(found)
             time.sleep(0.1)
         return None
-
-
-@contextmanager
-def _secret_errors() -> Iterator[None]:
-    """Turn what the SDK lets through unexplained, of secrets only, into what it raises elsewhere."""
-    try:
-        yield
-    except ApiException as error:
-        said = str(error.body or error.reason)
-        raise create_daytona_error(said, status_code=error.status) from None
-
-
-def secret_names(sandbox: str, given: Sequence[GivenSecret]) -> dict[str, str]:
-    """Return what the secrets of a sandbox are called at Daytona, by the variable of each."""
-    return {secret.name: f"{sandbox}-{secret.name}" for secret in given}
-
-
-def secrets_keep(made: daytona.Daytona, sandbox: str, given: Sequence[GivenSecret]) -> None:
-    """Have Daytona keep the secrets of one sandbox; may be done twice."""
-    names = secret_names(sandbox, given)
-    for secret in given:
-        wanted = CreateSecretParams(
-            name=names[secret.name], value=secret.value, hosts=list(secret.hosts)
-        )
-        # A conflict is an attempt before, whose answer was lost: nobody else knows the name.
-        with suppress(daytona.DaytonaConflictError), _secret_errors():
-            made.secret.create(wanted)
-
-
-def secrets_forget(made: daytona.Daytona, sandbox: str) -> None:
-    """Have Daytona forget the secrets of one sandbox; may be done twice."""
-    with _secret_errors():
-        found = made.secret.list(name=f"{sandbox}-", limit=200).items
-    for secret in found:
-        with suppress(daytona.DaytonaNotFoundError), _secret_errors():
-            made.secret.delete(secret.id)

@@ -89,7 +89,13 @@ def test_daytona_forgets_what_a_lost_or_a_failed_sandbox_has_left(vendor: Any) -
     assert vendor.kept == {}
     # As the reconciler does, which knows no more than the vendor tells.
     provider.create(manifest, owner=owner, secrets=[SENT])
-    assert provider.cleanup(owner.install) == 1
+    gone = provider.create(manifest, owner=owner, secrets=[SENT])
+    vendor.lose(gone.handle["sandbox"])
+    listed = provider.list_owned(owner.install, run=owner.run)
+    assert [one.running for one in listed] == [True, False]
+    assert {(one.run, one.sandbox) for one in listed} == {(owner.run, owner.sandbox)}
+    assert provider.list_owned("another") == provider.list_owned(owner.install, run="another") == []
+    assert provider.cleanup(owner.install) == 2
     assert vendor.kept == {}
     vendor.comes_to = "build_failed"
     with pytest.raises(ProviderError):
