@@ -85,7 +85,7 @@ class DockerProvider(SandboxProvider):
         way = gateway_container.Way(
             image=self.options["gateway_image"],
             network=self.options["gateway_network"],
-            name_servers=tuple(map(IPv4Address, self.options["gateway_dns"])),
+            name_servers=tuple(map(IPv4Address, self.options["gateway_name_servers"])),
         )
         policy, labels = manifest.network_policy, _labels(owner)
         return str(gateway_container.open_gateway(name, policy, way, labels))

@@ -90,7 +90,7 @@ DOCKER = ProviderSpec(
             help="The Docker network by which the gateway goes out.",
         ),
         Option(
-            name="gateway_dns",
+            name="gateway_name_servers",
             kind=Kind.SERVERS,
             default=(),
             help="The name servers the gateway asks, by IPv4 address; Docker's own if not set.",

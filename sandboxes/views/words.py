@@ -23,7 +23,7 @@ class Place:
     """A provider with its options and manifest as a page shows them.
 
     `is_host` means that commands run on this machine, with nothing in between; `is_unchecked` that
-    the network is to be off and an option has switched off trying that.
+    something is to be out of reach and an option has switched off trying that.
     """
 
     provider: str
@@ -42,8 +42,12 @@ def place_of(at: Run | Environment) -> Place:
     """Return where a run or an environment puts its commands."""
     manifest, options = at.manifest, at.options
     network = manifest.get("network_policy") or {}
-    allowed = tuple(network.get("allowed_hosts") or ())
     is_open = network.get("default", "deny") == "allow"
+    hosts = tuple(network.get("denied_hosts" if is_open else "allowed_hosts") or ())
+    is_judged = not is_open or bool(hosts)
+    some, all_of_it = (
+        ("all but some hosts", "network on") if is_open else ("some hosts only", "no network")
+    )
     spec = spec_or_none(at.provider)
     own_image = options.get("image") or options.get("template") or _default(spec, "image")
     return Place(
@@ -52,10 +56,10 @@ def place_of(at: Run | Environment) -> Place:
         is_host=spec is not None and spec.execution_surface == "host",
         image=manifest.get("image") or own_image or "",
         runtime="gVisor" if options.get("runtime") == "runsc" else options.get("runtime") or "",
-        network="network on" if is_open else "some hosts only" if allowed else "no network",
-        hosts=allowed,
-        is_online=is_open or bool(allowed),
-        is_unchecked=not is_open and options.get(isolation.OPTION) is False,
+        network=some if hosts else all_of_it,
+        hosts=hosts,
+        is_online=is_open or bool(hosts),
+        is_unchecked=is_judged and options.get(isolation.OPTION) is False,
         working_dir=manifest.get("working_dir", "/workspace"),
     )
 

@@ -11,6 +11,7 @@ FIGURES = {
     "inbox": "tests.bench.inbox",
     "approve": "tests.bench.approve",
     "docker": "tests.bench.docker",
+    "gateway": "tests.bench.gateway",
     "start": "tests.bench.start",
     "ledger": "tests.bench.ledger",
     "record": "tests.bench.record",

@@ -74,7 +74,7 @@ def gateways(docker_image: str, gateway_image: str, world: Internet) -> SandboxP
         "pull": "never",
         "gateway_image": gateway_image,
         "gateway_network": world.network,
-        "gateway_dns": [world.good],
+        "gateway_name_servers": [world.good],
     }
     return open_provider("docker", options)
 

@@ -82,7 +82,7 @@ DEFAULTS = {
         "runtime": None,
         "gateway_image": "omniweb-gateway:1",
         "gateway_network": "bridge",
-        "gateway_dns": (),
+        "gateway_name_servers": (),
         "verify_network_isolation": True,
         "max_output_bytes": 1_000_000,
     },
@@ -142,7 +142,7 @@ def test_options_have_the_documents_defaults(provider: str) -> None:
     [
         (
             "docker",
-            "gateway_dns",
+            "gateway_name_servers",
             ["resolver.example.org"],
             "must be a list of IPv4 addresses",
         ),

@@ -216,7 +216,7 @@ DEFAULTS = {
     # Ours, for host lists.
     "gateway_image": "omniweb-gateway:1",
     "gateway_network": "bridge",
-    "gateway_dns": (),
+    "gateway_name_servers": (),
     "verify_network_isolation": True,
     "max_output_bytes": 1_000_000,
 }
