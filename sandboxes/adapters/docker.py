@@ -130,9 +130,10 @@ class DockerProvider(SandboxProvider):
         if runtime not in info["Runtimes"]:
             raise ProviderMissing(no_runtime(runtime))
         image = self.options["gateway_image"]
-        is_there = image_is_there(image)
-        way = f"egress gateway {image}" if is_there else gateway_container.no_image(image)
-        return f"Docker Engine {version['Version']}, runtime {runtime}; {way}"
+        line = f"Docker Engine {version['Version']}, runtime {runtime}"
+        if image_is_there(image):
+            return f"{line}, egress gateway {image}"
+        return f"{line}. {gateway_container.no_image(image)}"
 
     def _settings(self, manifest: Manifest, owner: Owner, handle: Handle) -> dict[str, Any]:
         uid, _, gid = self.options["user"].partition(":")

@@ -10,7 +10,7 @@ lines of lists and owners in a zone, never part of a configuration.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -120,7 +120,9 @@ $TTL 60
 . SOA gateway.invalid. gateway.invalid. 1 3600 600 86400 60
 . NS gateway.invalid.
 """
-_SAID = "The network policy of this sandbox does not allow this host.\\n"
+_DENIED = 403, "The network policy of this sandbox does not allow this host."
+_NOWHERE = 502, "The gateway of this sandbox finds no IPv4 address for this host."
+_INSIDE = 403, "This host has an address that is not public, to which no gateway leads."
 
 
 def is_needed(policy: NetworkPolicy) -> bool:
@@ -190,8 +192,8 @@ def files(
         upstream=_lines(upstream or ["parse-resolv-conf"]),
         # What a name was a second ago; long enough for nothing but one connection.
         held=_lines(f"hold {state} 1s" for state in states),
-        by_server_name=_lines(_judged(policy, "tcp-request content", "reject")),
-        by_host=_lines(_judged(policy, "http-request", _denied())),
+        by_server_name=_lines(_judged(policy, "tcp-request content", lambda *_: "reject")),
+        by_host=_lines(_judged(policy, "http-request", _answer)),
     )
     return {
         "haproxy.cfg": configuration,
@@ -254,9 +256,9 @@ def _examples(policy: NetworkPolicy) -> Iterator[str]:
     yield from ("example.com", "example.net", "not-allowed.invalid")
 
 
-def _judged(policy: NetworkPolicy, rule: str, no: str) -> Iterator[str]:
+def _judged(policy: NetworkPolicy, rule: str, refusal: Callable[[int, str], str]) -> Iterator[str]:
     """Yield the rules of a frontend that lead txn.name to its one address, or end there."""
-    name, found = "var(txn.name)", "var(txn.address)"
+    name, found, no = "var(txn.name)", "var(txn.address)", refusal(*_DENIED)
     # A name is no number, however written, and has no character that names do not have.
     yield f"{rule} {no} unless {{ {name} -m found }}"
     yield f"{rule} {no} if {{ {name} -m reg [^a-z0-9._-]|^[.]|[.][.]|[.]$|^$ }}"
@@ -269,13 +271,14 @@ def _judged(policy: NetworkPolicy, rule: str, no: str) -> Iterator[str]:
         below = f"{{ {name} -m end -f {FOLDER}/allowed-below }}"
         yield f"{rule} {no} unless {listed} or {below}"
     yield f"{rule} do-resolve(txn.address,upstream,ipv4) {name}"
-    yield f"{rule} {no} unless {{ {found} -m found }} {{ {found} -m ip 0.0.0.0/0 }}"
-    yield f"{rule} {no} if {{ {found} -m ip -f {FOLDER}/not-public }}"
+    is_address = f"{{ {found} -m found }} {{ {found} -m ip 0.0.0.0/0 }}"
+    yield f"{rule} {refusal(*_NOWHERE)} unless {is_address}"
+    yield f"{rule} {refusal(*_INSIDE)} if {{ {found} -m ip -f {FOLDER}/not-public }}"
     yield f"{rule} set-dst {found}"
 
 
-def _denied() -> str:
-    return f'deny deny_status 403 content-type text/plain string "{_SAID}"'
+def _answer(code: int, words: str) -> str:
+    return f'deny deny_status {code} content-type text/plain string "{words}\\n"'
 
 
 def _nodes(patterns: Sequence[str]) -> list[str]:

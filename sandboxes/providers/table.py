@@ -46,7 +46,7 @@ DOCKER = ProviderSpec(
     network=NetworkPromise(
         deny='Yes, network_mode="none"',
         allow="Yes, bridge",
-        allowed_hosts="Yes (ours), by an egress gateway that is checked from inside",
+        allowed_hosts="Yes (ours), by an egress gateway",
         checked_inside="Not needed: Docker enforces it",
     ),
     options=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -44,10 +44,6 @@ def place_of(at: Run | Environment) -> Place:
     network = manifest.get("network_policy") or {}
     is_open = network.get("default", "deny") == "allow"
     hosts = tuple(network.get("denied_hosts" if is_open else "allowed_hosts") or ())
-    is_judged = not is_open or bool(hosts)
-    some, all_of_it = (
-        ("all but some hosts", "network on") if is_open else ("some hosts only", "no network")
-    )
     spec = spec_or_none(at.provider)
     own_image = options.get("image") or options.get("template") or _default(spec, "image")
     return Place(
@@ -56,12 +52,18 @@ def place_of(at: Run | Environment) -> Place:
         is_host=spec is not None and spec.execution_surface == "host",
         image=manifest.get("image") or own_image or "",
         runtime="gVisor" if options.get("runtime") == "runsc" else options.get("runtime") or "",
-        network=some if hosts else all_of_it,
+        network=_reach(is_open, hosts),
         hosts=hosts,
         is_online=is_open or bool(hosts),
-        is_unchecked=is_judged and options.get(isolation.OPTION) is False,
+        is_unchecked=(not is_open or bool(hosts)) and options.get(isolation.OPTION) is False,
         working_dir=manifest.get("working_dir", "/workspace"),
     )
+
+
+def _reach(is_open: bool, hosts: Sequence[str]) -> str:
+    if is_open:
+        return "all but some hosts" if hosts else "network on"
+    return "some hosts only" if hosts else "no network"
 
 
 def lasted(run: Run) -> timedelta | None:

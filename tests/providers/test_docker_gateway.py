@@ -99,7 +99,9 @@ def test_a_name_is_answered_with_the_gateway_whatever_is_asked(allowing: LiveSan
 
 
 def test_a_host_that_has_no_address_is_unreachable(allowing: LiveSandbox) -> None:
-    assert status(web(allowing, "nobody.files.example")) == "403"
+    answer = web(allowing, "nobody.files.example")
+    assert status(answer) == "502"
+    assert "finds no IPv4 address" in answer
 
 
 def test_a_websocket_is_carried_both_ways(allowing: LiveSandbox) -> None:

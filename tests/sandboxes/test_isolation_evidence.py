@@ -70,7 +70,7 @@ def test_the_proof_is_kept_told_and_shown(
     assert (sandbox.state, sandbox.isolation["verdict"]) == ("ready", "proven")
     assert told(run)["evidence"] == sandbox.isolation
     page = browser_for(people.viewer).get(f"/sandboxes/{sandbox.ref}").text
-    assert "Nothing outside answers from inside, by python" in page
+    assert "Nothing that is denied answers from inside, by python" in page
     assert "proven" in browser_for(people.viewer).get("/sandboxes").text
 
 

@@ -40,6 +40,29 @@ def test_the_list_says_what_is_isolated_and_what_is_not(people: People, here: En
     assert "New environment" not in text
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"default": "deny", "allowed_hosts": ["a.example"]}, "some hosts only"),
+        ({"default": "allow", "denied_hosts": ["a.example"]}, "all but some hosts"),
+    ],
+)
+def test_an_environment_says_which_hosts_are_told_apart(
+    people: People, policy: dict[str, Any], words: str
+) -> None:
+    made = environment_create(
+        actor=system(people.team),
+        name="listed",
+        provider="docker",
+        options={"verify_network_isolation": False},
+        manifest={"network_policy": policy},
+    )
+    text = browser_for(people.viewer).get(f"/environments/{made.ref}").text
+    assert words in text
+    assert "a.example" in text
+    assert "verify_network_isolation" in text.split("<h1", 1)[1].split("<dl", 1)[0]
+
+
 @pytest.mark.parametrize("provider", [spec.name for spec in provider_specs()])
 def test_every_provider_has_a_form_with_its_options(people: People, provider: str) -> None:
     text = browser_for(people.operator).get(f"/environments/new?provider={provider}").text

@@ -27,7 +27,7 @@ TABLE: dict[str, tuple[str, str, str, str]] = {
     "docker": (
         'Yes, network_mode="none"',
         "Yes, bridge",
-        "Yes (ours), by an egress gateway that is checked from inside",
+        "Yes (ours), by an egress gateway",
         "Not needed: Docker enforces it",
     ),
     # The document refuses the allowed_hosts of these two, of Docker and of Vercel; today's APIs
