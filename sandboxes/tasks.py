@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from sandboxes import executor
-from sandboxes.models import EnvironmentTest, Execution, Run, Sandbox
-from sandboxes.services import environment_tests, runs, sandboxes
+from sandboxes.models import Environment, EnvironmentTest, Execution, Run, Sandbox
+from sandboxes.services import capacity, environment_tests, runs, sandboxes
 from sandboxes.services import reconcile as reconciling
 
 RUN_ROWS = ("agent__owner", "agent__team", "trajectory", "environment", "team", "version__policy")
@@ -31,6 +31,12 @@ def sandbox_terminate(sandbox: str) -> None:
     """End a sandbox that is to go."""
     rows = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
     sandboxes.sandbox_terminate(sandbox=rows.by_ref(sandbox))
+
+
+@shared_task(name="sandboxes.capacity_fill")
+def capacity_fill(environment: str) -> None:
+    """Ring the sandboxes there is room for in an environment."""
+    capacity.capacity_fill(environment=Environment.objects.by_ref(environment))
 
 
 @shared_task(name="sandboxes.run_finish")

@@ -22,6 +22,7 @@ urlpatterns = [
     path("environments/<str:ref>", environments.environment_view, name="environment"),
     path("environments/<str:ref>/edit", environments.edit_view, name="environment_edit"),
     path("environments/<str:ref>/switch", environments.switch_view, name="environment_switch"),
+    path("environments/<str:ref>/capacity", environments.capacity_view, name="capacity"),
     path("environments/<str:ref>/test", environments.test_view, name="environment_test"),
     path("environments/<str:ref>/here", environments.here_view, name="environment_here"),
     path("providers", providers.providers_view, name="providers"),

@@ -32,6 +32,7 @@ from sandboxes.selectors import (
     sandboxes_visible,
 )
 from sandboxes.services import environments as services
+from sandboxes.services.capacity import capacity_set
 from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.sandboxes import sandbox_end
 
@@ -47,6 +48,7 @@ class EnvironmentOut(Schema):
     options: Json = Field(description=f"Secrets read `{HIDDEN}`; sent back so, they stay")
     manifest: Json = Field(description=f"Variables named like secrets read `{HIDDEN}`, likewise")
     is_enabled: bool
+    max_sandboxes: int | None = Field(description="At once; null: as many as are wanted")
     created_at: datetime
 
     @classmethod
@@ -59,6 +61,7 @@ class EnvironmentOut(Schema):
             options=hidden(row.options, _secret_options(row.provider)),
             manifest=hidden(row.manifest),
             is_enabled=row.is_enabled,
+            max_sandboxes=row.max_sandboxes,
             created_at=row.created_at,
         )
 
@@ -78,6 +81,7 @@ class EnvironmentChange(Body):
     options: Json | None = None
     manifest: Json | None = None
     is_enabled: bool | None = None
+    max_sandboxes: int | None = Field(None, description="null takes the limit away")
 
 
 def _secret_options(provider: str) -> frozenset[str]:
@@ -133,6 +137,8 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
         )
     if body.is_enabled is not None and body.is_enabled != row.is_enabled:
         services.environment_switch(actor=actor, environment=row, is_enabled=body.is_enabled)
+    if "max_sandboxes" in body.model_fields_set:
+        capacity_set(actor=actor, environment=row, max_sandboxes=body.max_sandboxes)
     return EnvironmentOut.of(row)
 
 

@@ -25,6 +25,8 @@ class SandboxState(models.TextChoices):
 
 
 GONE = frozenset({"terminated", "failed", "lost"})
+# Those that take up room; one that is intended waits for it.
+HOLDING = frozenset({"provisioning", "ready", "asleep", "terminating"})
 
 
 class Sandbox(Row):
@@ -52,6 +54,7 @@ class Sandbox(Row):
     lease_until = models.DateTimeField(null=True)
     # What its provider could not make is wanted again later, in a row of its own.
     wanted_at = models.DateTimeField(default=now)
+    admitted_at = models.DateTimeField(null=True, help_text="When there was room for it")
     not_before = models.DateTimeField(null=True)
     ready_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)

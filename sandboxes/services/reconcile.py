@@ -42,6 +42,7 @@ from sandboxes.models.sandbox import GONE
 from sandboxes.output import output_rescue
 from sandboxes.providers.base import Owned, SandboxProvider
 from sandboxes.providers.registry import open_provider, provider_spec
+from sandboxes.services.capacity import capacity_fill
 from sandboxes.services.environment_tests import TEST_LEASE, environment_test_lost
 from sandboxes.services.runs import run_end
 from sandboxes.services.sandboxes import PROVISION_LEASE, sandbox_lost
@@ -156,6 +157,10 @@ def _ring(before: Any) -> None:
     for execution in queued.order_by("id")[:1000]:
         enqueue("sandboxes.execution_run", execution=execution.ref)
     intended = Sandbox.objects.filter(state=SandboxState.INTENDED).exclude(not_before__gt=now())
+    limited = Environment.objects.filter(max_sandboxes__isnull=False)
+    for environment in limited.filter(runs__sandboxes__in=intended).distinct():
+        capacity_fill(environment=environment)
+    intended = intended.filter(run__environment__max_sandboxes__isnull=True)
     for sandbox in intended.exclude(created_at__gt=before, created_at__lte=now()):
         enqueue("sandboxes.sandbox_provision", sandbox=sandbox.ref)
     queued_tests = EnvironmentTest.objects.filter(state=EnvironmentTestState.QUEUED)

@@ -23,6 +23,7 @@ from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
 from sandboxes.providers.base import LiveSandbox
 from sandboxes.secrecy import redactor_for
+from sandboxes.services.capacity import capacity_claim, capacity_freed, capacity_has_room
 from sandboxes.services.circuits import (
     circuit_of,
     circuit_try,
@@ -63,13 +64,14 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
         return
     if sandbox.not_before and sandbox.not_before > now():
         return
+    if not capacity_has_room(sandbox):
+        return
     circuit = circuit_of(sandbox.run)
     if circuit and not circuit_try(circuit=circuit):
         if is_out_of_patience(sandbox.wanted_at):
             sandbox_failed(sandbox=sandbox, reason=circuit_words(circuit, now()))
         return
-    lease = now() + PROVISION_LEASE
-    if transition(sandbox, SandboxState.PROVISIONING, lease_until=lease):
+    if capacity_claim(sandbox=sandbox, lease_until=now() + PROVISION_LEASE):
         _provision(sandbox)
 
 
@@ -234,6 +236,8 @@ def sandbox_end(*, actor: Actor, sandbox: Sandbox) -> bool:
 
 
 def _tell(sandbox: Sandbox, reason: str, evidence: Mapping[str, Any] | None = None) -> None:
+    if sandbox.state in GONE:
+        capacity_freed(environment=sandbox.run.environment)
     step_append(
         trajectory=sandbox.run.trajectory,
         kind=StepKind.SANDBOX_STATE,

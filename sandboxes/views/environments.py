@@ -15,6 +15,7 @@ from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.core.errors import Conflict, InvalidInput, NotFound, Problem
 from omniweb.core.htmx import page
+from omniweb.core.text import natural
 from sandboxes.forms.environments import (
     NOTHING,
     DraftForm,
@@ -33,6 +34,7 @@ from sandboxes.selectors import (
     profiles_visible,
     runs_visible,
 )
+from sandboxes.services.capacity import capacity_line, capacity_set, capacity_taken
 from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.environments import (
     environment_create,
@@ -69,6 +71,8 @@ def environment_view(request: Request, ref: str) -> HttpResponse:
         "last": shown_test(last) if last else None,
         "earlier": tests[1:6],
         "check_count": len(conformance.checks()),
+        "taken": capacity_taken(environment),
+        "waiting": len(capacity_line(environment)),
         "is_testable": spec is not None and spec.supports_execution and not spec.is_test,
         "place": place_of(environment),
         "options": shown_options(environment.provider, environment.options),
@@ -199,6 +203,24 @@ def test_view(request: Request, ref: str) -> HttpResponse:
     return HttpResponseRedirect(
         reverse("environment", args=[environment.ref]) + "#environment-test"
     )
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def capacity_view(request: Request, ref: str) -> HttpResponse:
+    """Say how many sandboxes an environment may have at once."""
+    environment = environments_visible(request.actor).by_ref(ref)
+    typed = request.POST.get("max_sandboxes", "").strip()
+    try:
+        most = natural(typed) if typed else None
+        # What is no number is told as one that is out of range.
+        most = -1 if typed and most is None else most
+        capacity_set(actor=request.actor, environment=environment, max_sandboxes=most)
+    except InvalidInput as error:
+        messages.error(request, error.problems[0].message)
+    else:
+        messages.success(request, "Saved. It holds from now on; what runs goes on.")
+    return HttpResponseRedirect(reverse("environment", args=[environment.ref]))
 
 
 @require_POST

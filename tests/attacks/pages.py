@@ -114,6 +114,7 @@ SIGNED_IN = [
     Page("sandboxes", V),
     Page("sandbox", V, on="sandbox"),
     Page("sandbox_end", post=Action.RUN_END, on="sandbox"),
+    Page("capacity", post=C, on="environment"),
     Page("circuit_close", post=C, on="circuit"),
     Page("agents", V),
     Page("agent_new", C, C),

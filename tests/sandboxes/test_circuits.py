@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -62,13 +61,13 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
 
 
 @pytest.fixture(autouse=True)
-def bells(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def bells(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every doorbell that is rung; the tests do the workers' part themselves."""
     rung: list[str] = []
     monkeypatch.setattr(
         "omniweb.core.jobs.current_app.send_task", lambda name, kwargs: rung.append(name)
     )
-    return rung  # type: ignore[return-value]  # nothing is to be done afterwards
+    return rung
 
 
 @pytest.fixture
