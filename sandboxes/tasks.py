@@ -5,10 +5,12 @@ from __future__ import annotations
 from celery import shared_task
 
 from sandboxes import executor
-from sandboxes.models import Environment, EnvironmentTest, Execution, Run, Sandbox
+from sandboxes.models import Environment, EnvironmentTest, Execution, Run, Sandbox, WarmSandbox
 from sandboxes.services import capacity, environment_tests, runs, sandboxes
 from sandboxes.services import reconcile as reconciling
+from sandboxes.services import warm as warm_pools
 
+WARM_ROWS = WarmSandbox.objects.select_related("environment")
 RUN_ROWS = ("agent__owner", "agent__team", "trajectory", "environment", "team", "version__policy")
 
 
@@ -37,6 +39,24 @@ def sandbox_terminate(sandbox: str) -> None:
 def capacity_fill(environment: str) -> None:
     """Ring the sandboxes there is room for in an environment."""
     capacity.capacity_fill(environment=Environment.objects.by_ref(environment))
+
+
+@shared_task(name="sandboxes.warm_fill")
+def warm_fill(environment: str) -> None:
+    """Bring an environment's pool of ready sandboxes in line."""
+    warm_pools.warm_fill(environment=Environment.objects.by_ref(environment))
+
+
+@shared_task(name="sandboxes.warm_provision")
+def warm_provision(warm: str) -> None:
+    """Make a sandbox that is to be kept ready."""
+    warm_pools.warm_provision(warm=WARM_ROWS.by_ref(warm))
+
+
+@shared_task(name="sandboxes.warm_terminate")
+def warm_terminate(warm: str) -> None:
+    """End a sandbox that is no longer to be kept ready."""
+    warm_pools.warm_terminate(warm=WARM_ROWS.by_ref(warm))
 
 
 @shared_task(name="sandboxes.run_finish")

@@ -35,6 +35,7 @@ from sandboxes.services import environments as services
 from sandboxes.services.capacity import capacity_set
 from sandboxes.services.environment_tests import environment_test_start
 from sandboxes.services.sandboxes import sandbox_end
+from sandboxes.services.warm import warm_set
 
 router = Operations(tags=["Environments and sandboxes"])
 
@@ -49,6 +50,7 @@ class EnvironmentOut(Schema):
     manifest: Json = Field(description=f"Variables named like secrets read `{HIDDEN}`, likewise")
     is_enabled: bool
     max_sandboxes: int | None = Field(description="At once; null: as many as are wanted")
+    warm_sandboxes: int = Field(description="Kept ready before a run asks for one")
     created_at: datetime
 
     @classmethod
@@ -62,6 +64,7 @@ class EnvironmentOut(Schema):
             manifest=hidden(row.manifest),
             is_enabled=row.is_enabled,
             max_sandboxes=row.max_sandboxes,
+            warm_sandboxes=row.warm_sandboxes,
             created_at=row.created_at,
         )
 
@@ -82,6 +85,7 @@ class EnvironmentChange(Body):
     manifest: Json | None = None
     is_enabled: bool | None = None
     max_sandboxes: int | None = Field(None, description="null takes the limit away")
+    warm_sandboxes: int | None = None
 
 
 def _secret_options(provider: str) -> frozenset[str]:
@@ -139,6 +143,8 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
         services.environment_switch(actor=actor, environment=row, is_enabled=body.is_enabled)
     if "max_sandboxes" in body.model_fields_set:
         capacity_set(actor=actor, environment=row, max_sandboxes=body.max_sandboxes)
+    if body.warm_sandboxes is not None:
+        warm_set(actor=actor, environment=row, warm_sandboxes=body.warm_sandboxes)
     return EnvironmentOut.of(row)
 
 

@@ -10,6 +10,7 @@ from sandboxes.models.profile import Profile
 from sandboxes.models.run import Run, RunState
 from sandboxes.models.sandbox import Sandbox, SandboxState
 from sandboxes.models.secret import Secret
+from sandboxes.models.warm import WarmSandbox, WarmState
 
 __all__ = [
     "Circuit",
@@ -27,4 +28,6 @@ __all__ = [
     "SandboxState",
     "Secret",
     "Stream",
+    "WarmSandbox",
+    "WarmState",
 ]

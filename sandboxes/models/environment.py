@@ -19,6 +19,7 @@ class Environment(Row):
     options = models.JSONField(default=dict)
     manifest = models.JSONField(default=dict)
     is_enabled = models.BooleanField(default=True)
+    warm_sandboxes = models.PositiveIntegerField(default=0, help_text="Kept ready for runs")
     max_sandboxes = models.PositiveIntegerField(null=True, help_text="At once; none: no limit")
 
     class Meta:

@@ -30,7 +30,7 @@ MOST_SANDBOXES = 10_000
 
 
 @contextmanager
-def _held(environment: Environment) -> Iterator[Environment]:
+def capacity_held(environment: Environment) -> Iterator[Environment]:
     """Begin a transaction with the lock on an environment, and yield it as it is now."""
     with transaction.atomic():
         rows = Environment.objects.filter(pk=environment.pk)
@@ -41,8 +41,16 @@ def _held(environment: Environment) -> Iterator[Environment]:
 
 
 def capacity_taken(environment: Environment) -> int:
-    """Return how many sandboxes an environment has now."""
-    return Sandbox.objects.filter(run__environment=environment, state__in=HOLDING).count()
+    """Return how many sandboxes an environment has now, those that are kept ready among them."""
+    of_runs = Sandbox.objects.filter(run__environment=environment, state__in=HOLDING).count()
+    return of_runs + environment.warm.filter(state__in=HOLDING).count()
+
+
+def capacity_spare(environment: Environment) -> int | None:
+    """Return how many more sandboxes there is room for; None for as many as are wanted."""
+    if environment.max_sandboxes is None:
+        return None
+    return max(0, environment.max_sandboxes - capacity_taken(environment))
 
 
 def capacity_line(environment: Environment) -> list[uuid.UUID]:
@@ -58,16 +66,20 @@ def capacity_line(environment: Environment) -> list[uuid.UUID]:
 
 def capacity_next(environment: Environment) -> list[uuid.UUID]:
     """Return the sandboxes there is room for now."""
-    line = capacity_line(environment)
-    if environment.max_sandboxes is None:
-        return line
-    return line[: max(0, environment.max_sandboxes - capacity_taken(environment))]
+    return capacity_line(environment)[: capacity_spare(environment)]
 
 
 def capacity_has_room(sandbox: Sandbox) -> bool:
-    """Say whether it is a sandbox's turn, as things stand; only `capacity_claim` makes sure."""
+    """Say whether it may be a sandbox's turn; only `capacity_claim` makes sure.
+
+    One that is kept ready has its room already, and brings it along.
+    """
     environment = sandbox.run.environment
-    return environment.max_sandboxes is None or sandbox.pk in capacity_next(environment)
+    spare = capacity_spare(environment)
+    if spare is None:
+        return True
+    ready = environment.warm.filter(state="ready").count()
+    return sandbox.pk in capacity_line(environment)[: spare + ready]
 
 
 def capacity_claim(*, sandbox: Sandbox, lease_until: datetime) -> bool:
@@ -79,7 +91,7 @@ def capacity_claim(*, sandbox: Sandbox, lease_until: datetime) -> bool:
         changes["wanted_at"] = moment
     if sandbox.run.environment.max_sandboxes is None:
         return transition(sandbox, SandboxState.PROVISIONING, **changes)
-    with _held(sandbox.run.environment) as environment:
+    with capacity_held(sandbox.run.environment) as environment:
         if sandbox.pk not in capacity_next(environment):
             return False
         return transition(sandbox, SandboxState.PROVISIONING, **changes)
@@ -87,7 +99,9 @@ def capacity_claim(*, sandbox: Sandbox, lease_until: datetime) -> bool:
 
 def capacity_fill(*, environment: Environment) -> None:
     """Ring those there is room for, and tell the others that they have moved up."""
-    for key in capacity_next(environment):
+    ready = environment.warm.filter(state="ready").count()
+    spare = capacity_spare(environment)
+    for key in capacity_line(environment)[: None if spare is None else spare + ready]:
         enqueue("sandboxes.sandbox_provision", sandbox=Sandbox(pk=key).ref)
     for run in Sandbox.objects.filter(pk__in=capacity_line(environment)).values_list(
         "run", flat=True
@@ -125,7 +139,7 @@ def capacity_set(*, actor: Actor, environment: Environment, max_sandboxes: int |
     if max_sandboxes is not None and not 1 <= max_sandboxes <= MOST_SANDBOXES:
         words = f"must be 1 to {MOST_SANDBOXES}, or nothing for no limit; turn it off to have none"
         raise InvalidInput(problems=[Problem(path="max_sandboxes", message=words)])
-    with _held(environment) as kept:
+    with capacity_held(environment) as kept:
         kept.max_sandboxes = environment.max_sandboxes = max_sandboxes
         kept.save(update_fields=["max_sandboxes"])
         audit_write(

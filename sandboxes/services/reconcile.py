@@ -36,6 +36,8 @@ from sandboxes.models import (
     RunState,
     Sandbox,
     SandboxState,
+    WarmSandbox,
+    WarmState,
 )
 from sandboxes.models.environment_test import OVER
 from sandboxes.models.sandbox import GONE
@@ -46,6 +48,7 @@ from sandboxes.services.capacity import capacity_fill
 from sandboxes.services.environment_tests import TEST_LEASE, environment_test_lost
 from sandboxes.services.runs import run_end
 from sandboxes.services.sandboxes import PROVISION_LEASE, sandbox_lost
+from sandboxes.services.warm import warm_sweep
 from trajectories.services import trajectory_held
 
 logger = logging.getLogger(__name__)
@@ -68,6 +71,7 @@ def reconcile(*, workers_are_gone: bool = False) -> None:
     _sandboxes_lost(lapsed)
     _tests_lost(lapsed)
     _ring(now() - grace)
+    warm_sweep(workers_are_gone=workers_are_gone, before=now() - grace)
     _runs_idle()
 
 
@@ -201,7 +205,7 @@ def sandboxes_compare() -> None:
             continue
         for item in owned:
             _end_if_orphan(provider, item)
-        _note_missing(name, options, {item.sandbox for item in owned if item.running})
+        _note_missing(name, options, _present(owned))
 
 
 def _providers_listing() -> list[tuple[SandboxProvider, str, bytes]]:
@@ -213,6 +217,8 @@ def _providers_listing() -> list[tuple[SandboxProvider, str, bytes]]:
         .values_list("provider", "options")
         .distinct()
     )
+    live = WarmSandbox.objects.filter(state__in=["provisioning", "ready", "terminating"])
+    places += list(live.values_list("provider", "options").distinct())
     for name, options in places:
         key = (name, canonical_json(options))
         try:
@@ -240,8 +246,22 @@ def _is_wanted(item: Owned) -> bool:
     if testing := parse_ref(EnvironmentTest.PREFIX, item.run):
         return EnvironmentTest.objects.filter(pk=testing).exclude(state__in=OVER).exists()
     key = parse_ref(Sandbox.PREFIX, item.sandbox)
+    if warming := parse_ref(WarmSandbox.PREFIX, item.sandbox):
+        warm = WarmSandbox.objects.filter(pk=warming).first()
+        if warm is None or warm.state != WarmState.TAKEN:
+            return warm is not None and warm.state not in GONE
+        # It carries the label it was made with.
+        key = warm.sandbox_id
     sandbox = Sandbox.objects.filter(pk=key).first() if key else None
     return sandbox is not None and sandbox.state not in GONE
+
+
+def _present(owned: list[Owned]) -> set[str]:
+    """Return the references of what runs, also of what a run has taken from a pool."""
+    seen = {item.sandbox for item in owned if item.running}
+    keys = [key for one in seen if (key := parse_ref(WarmSandbox.PREFIX, one))]
+    taken = WarmSandbox.objects.filter(pk__in=keys, sandbox__isnull=False).select_related("sandbox")
+    return seen | {warm.sandbox.ref for warm in taken if warm.sandbox}
 
 
 def _note_missing(name: str, options: bytes, present: set[str]) -> None:

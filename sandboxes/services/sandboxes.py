@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from omniweb.accounts.permissions import Action, Actor
 from omniweb.core.audit import audit_write
@@ -19,9 +19,9 @@ from omniweb.core.realtime import publish
 from omniweb.core.transitions import transition
 from sandboxes.live import live_sandbox, owner_of, provider_of
 from sandboxes.manifest import Manifest
-from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState
+from sandboxes.models import ExecutionState, Run, Sandbox, SandboxState, WarmSandbox
 from sandboxes.models.sandbox import GONE
-from sandboxes.providers.base import LiveSandbox
+from sandboxes.providers.base import Handle
 from sandboxes.secrecy import redactor_for
 from sandboxes.services.capacity import capacity_claim, capacity_freed, capacity_has_room
 from sandboxes.services.circuits import (
@@ -32,6 +32,7 @@ from sandboxes.services.circuits import (
     is_out_of_patience,
 )
 from sandboxes.services.secrets import secrets_give
+from sandboxes.services.warm import warm_find, warm_taken
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -71,8 +72,23 @@ def sandbox_provision(*, sandbox: Sandbox) -> None:
         if is_out_of_patience(sandbox.wanted_at):
             sandbox_failed(sandbox=sandbox, reason=circuit_words(circuit, now()))
         return
+    warm = warm_find(sandbox.run)
+    if warm is not None and insist(lambda: _take(sandbox, warm)):
+        return
     if capacity_claim(sandbox=sandbox, lease_until=now() + PROVISION_LEASE):
         _provision(sandbox)
+
+
+def _take(sandbox: Sandbox, warm: WarmSandbox) -> bool:
+    """Make one that was kept ready the sandbox of a run; all of it happens, or nothing does."""
+    with trajectory_held(sandbox.run.trajectory_id):
+        if not warm_taken(warm=warm, sandbox=sandbox):
+            return False
+        if not capacity_claim(sandbox=sandbox, lease_until=now() + PROVISION_LEASE):
+            transaction.set_rollback(True)
+            return False
+        _made(sandbox, warm.handle, warm.isolation)
+    return True
 
 
 def _provision(sandbox: Sandbox) -> None:
@@ -92,16 +108,16 @@ def _provision(sandbox: Sandbox) -> None:
     except Exception as error:
         sandbox_failed(sandbox=sandbox, reason=f"{type(error).__name__} while it was made")
         raise
-    insist(lambda: _made(sandbox, live))
-
-
-def _made(sandbox: Sandbox, live: LiveSandbox) -> None:
-    """Record what the provider has created; its run may have ended meanwhile."""
     evidence = live.isolation.to_dict() if live.isolation else {}
+    insist(lambda: _made(sandbox, live.handle, evidence))
+
+
+def _made(sandbox: Sandbox, handle: Handle, evidence: Mapping[str, Any]) -> None:
+    """Record what the provider has created; its run may have ended meanwhile."""
     with trajectory_held(sandbox.run.trajectory_id):
         changes: dict[str, Any] = {
-            "handle": dict(live.handle),
-            "isolation": evidence,
+            "handle": dict(handle),
+            "isolation": dict(evidence),
             "ready_at": now(),
         }
         if transition(sandbox, SandboxState.READY, source=["provisioning"], **changes):

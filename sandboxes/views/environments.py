@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Max
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -41,6 +42,7 @@ from sandboxes.services.environments import (
     environment_switch,
     environment_update,
 )
+from sandboxes.services.warm import warm_live, warm_set
 from sandboxes.views.providers import Found, look
 from sandboxes.views.tests_shown import shown_test
 from sandboxes.views.words import place_of, shown_manifest, shown_options, spec_or_none
@@ -71,6 +73,7 @@ def environment_view(request: Request, ref: str) -> HttpResponse:
         "last": shown_test(last) if last else None,
         "earlier": tests[1:6],
         "check_count": len(conformance.checks()),
+        "ready": warm_live(environment),
         "taken": capacity_taken(environment),
         "waiting": len(capacity_line(environment)),
         "is_testable": spec is not None and spec.supports_execution and not spec.is_test,
@@ -208,19 +211,29 @@ def test_view(request: Request, ref: str) -> HttpResponse:
 @require_POST
 @door(Action.CONFIGURE)
 def capacity_view(request: Request, ref: str) -> HttpResponse:
-    """Say how many sandboxes an environment may have at once."""
+    """Say how many sandboxes an environment may have at once, and how many it keeps ready."""
     environment = environments_visible(request.actor).by_ref(ref)
-    typed = request.POST.get("max_sandboxes", "").strip()
+    most, warm = (
+        request.POST.get(name, "").strip() for name in ("max_sandboxes", "warm_sandboxes")
+    )
+    change: dict[str, Any] = {"actor": request.actor, "environment": environment}
     try:
-        most = natural(typed) if typed else None
-        # What is no number is told as one that is out of range.
-        most = -1 if typed and most is None else most
-        capacity_set(actor=request.actor, environment=environment, max_sandboxes=most)
+        with transaction.atomic():
+            capacity_set(max_sandboxes=_number(most) if most else None, **change)
+            warm_set(warm_sandboxes=_number(warm or "0"), **change)
     except InvalidInput as error:
-        messages.error(request, error.problems[0].message)
+        problem = error.problems[0]
+        name = "Kept ready" if problem.path == "warm_sandboxes" else "At most"
+        messages.error(request, f"{name}: {problem.message}")
     else:
         messages.success(request, "Saved. It holds from now on; what runs goes on.")
     return HttpResponseRedirect(reverse("environment", args=[environment.ref]))
+
+
+def _number(typed: str) -> int:
+    """Return the number that was typed; what is none is told as one that is out of range."""
+    found = natural(typed)
+    return -1 if found is None else found
 
 
 @require_POST
