@@ -45,6 +45,7 @@ from sandboxes.services.sandboxes import (
     sandbox_intend,
     sandbox_lost,
 )
+from sandboxes.services.sleep import sandbox_wake_want
 from trajectories.services import step_append, trajectory_held
 from trajectories.steps import StepKind
 
@@ -60,6 +61,8 @@ def execution_run(*, execution: Execution) -> None:
     if sandbox is None:
         sandbox_intend(run=run)
         return
+    if sandbox.state == SandboxState.ASLEEP:
+        sandbox_wake_want(sandbox=sandbox)
     if sandbox.state != SandboxState.READY:
         return  # whoever makes it ready rings again
     if not _is_answering(execution, sandbox) or not _claim(execution, sandbox):
@@ -106,6 +109,9 @@ def execution_fail(*, execution: Execution, reason: str) -> None:
 def _claim(execution: Execution, sandbox: Sandbox) -> bool:
     """Take the command, and spend its approval for exactly what was approved."""
     with trajectory_held(execution.run.trajectory_id):
+        # Somebody may have it paused or ended since it was looked at.
+        if not Sandbox.objects.filter(pk=sandbox.pk, state=SandboxState.READY).exists():
+            return False
         if not transition(
             execution,
             ExecutionState.STARTING,

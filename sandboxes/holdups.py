@@ -14,6 +14,8 @@ def holdup_of(run: Run) -> str:
     if run.is_over or run.cleared_at is None:
         return ""
     sandbox = sandbox_current(run)
+    if sandbox is not None and sandbox.state == SandboxState.ASLEEP and sandbox.wake_wanted_at:
+        return "The sandbox of this run was paused and is being woken."
     is_intended = sandbox is not None and sandbox.state == SandboxState.INTENDED
     circuit = circuit_of(run)
     if circuit is not None and circuit.failures and (circuit.is_open or is_intended):

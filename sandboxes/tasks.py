@@ -6,12 +6,13 @@ from celery import shared_task
 
 from sandboxes import executor
 from sandboxes.models import Environment, EnvironmentTest, Execution, Run, Sandbox, WarmSandbox
-from sandboxes.services import capacity, environment_tests, runs, sandboxes
+from sandboxes.services import capacity, environment_tests, runs, sandboxes, sleep
 from sandboxes.services import reconcile as reconciling
 from sandboxes.services import warm as warm_pools
 
 WARM_ROWS = WarmSandbox.objects.select_related("environment")
 RUN_ROWS = ("agent__owner", "agent__team", "trajectory", "environment", "team", "version__policy")
+SANDBOX_ROWS = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
 
 
 @shared_task(name="sandboxes.execution_run")
@@ -24,15 +25,13 @@ def execution_run(execution: str) -> None:
 @shared_task(name="sandboxes.sandbox_provision")
 def sandbox_provision(sandbox: str) -> None:
     """Make an intended sandbox."""
-    rows = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
-    sandboxes.sandbox_provision(sandbox=rows.by_ref(sandbox))
+    sandboxes.sandbox_provision(sandbox=SANDBOX_ROWS.by_ref(sandbox))
 
 
 @shared_task(name="sandboxes.sandbox_terminate")
 def sandbox_terminate(sandbox: str) -> None:
     """End a sandbox that is to go."""
-    rows = Sandbox.objects.select_related(*[f"run__{name}" for name in RUN_ROWS])
-    sandboxes.sandbox_terminate(sandbox=rows.by_ref(sandbox))
+    sandboxes.sandbox_terminate(sandbox=SANDBOX_ROWS.by_ref(sandbox))
 
 
 @shared_task(name="sandboxes.capacity_fill")
@@ -57,6 +56,18 @@ def warm_provision(warm: str) -> None:
 def warm_terminate(warm: str) -> None:
     """End a sandbox that is no longer to be kept ready."""
     warm_pools.warm_terminate(warm=WARM_ROWS.by_ref(warm))
+
+
+@shared_task(name="sandboxes.sandbox_freeze")
+def sandbox_freeze(sandbox: str) -> None:
+    """Have a sandbox paused that is to sleep."""
+    sleep.sandbox_freeze(sandbox=SANDBOX_ROWS.by_ref(sandbox))
+
+
+@shared_task(name="sandboxes.sandbox_thaw")
+def sandbox_thaw(sandbox: str) -> None:
+    """Have a sandbox woken that is wanted awake."""
+    sleep.sandbox_thaw(sandbox=SANDBOX_ROWS.by_ref(sandbox))
 
 
 @shared_task(name="sandboxes.run_finish")

@@ -8,6 +8,7 @@ from omniweb.core.waiting import wait_until
 from sandboxes.models import Run, SandboxState
 from sandboxes.providers.registry import provider_spec
 from sandboxes.services.sandboxes import sandbox_current, sandbox_intend
+from sandboxes.services.sleep import sandbox_wake_want
 
 
 async def sandbox_wait(run: Run, seconds: float) -> None:
@@ -28,4 +29,6 @@ def _is_ready(run: Run) -> bool:
     if sandbox is None and provider_spec(now.provider).supports_execution:
         with transaction.atomic():
             sandbox_intend(run=now)
+    if sandbox is not None and sandbox.state == SandboxState.ASLEEP:
+        sandbox_wake_want(sandbox=sandbox)
     return sandbox is not None and sandbox.state == SandboxState.READY

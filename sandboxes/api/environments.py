@@ -1,4 +1,4 @@
-"""Environments, providers and sandboxes over the API."""
+"""Environments and providers over the API."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from pydantic import Field
 from omniweb.accounts.http import Request
 from omniweb.accounts.operations import Operations
 from omniweb.accounts.permissions import Action
-from omniweb.core.errors import OmniWebError
+from omniweb.core.errors import NotFound, OmniWebError
 from omniweb.core.pagination import paginate
 from omniweb.core.schemas import Body, Json, Listing, PageQuery, Text, listing
 from sandboxes.models import (
     Environment,
     EnvironmentTest,
     EnvironmentTestState,
-    Sandbox,
-    SandboxState,
 )
 from sandboxes.providers import conformance
 from sandboxes.providers.registry import check_installed, provider_specs
@@ -29,12 +27,10 @@ from sandboxes.secrecy import HIDDEN, hidden, revealed
 from sandboxes.selectors import (
     environment_tests_visible,
     environments_visible,
-    sandboxes_visible,
 )
 from sandboxes.services import environments as services
 from sandboxes.services.capacity import capacity_set
-from sandboxes.services.environment_tests import environment_test_start
-from sandboxes.services.sandboxes import sandbox_end
+from sandboxes.services.environment_tests import environment_test_cancel, environment_test_start
 from sandboxes.services.warm import warm_set
 
 router = Operations(tags=["Environments and sandboxes"])
@@ -220,6 +216,19 @@ def environment_tests_list_view(
     return listing(paginate(rows, page.cursor, page.limit), EnvironmentTestOut.of)
 
 
+@router.operation(
+    "POST", "/environments/{ref}/tests/cancel", EnvironmentTestOut, people=Action.CONFIGURE
+)
+def environment_test_cancel_view(request: Request, ref: str) -> EnvironmentTestOut:
+    """Stop the newest test of an environment and end what it has made; nothing if it is over."""
+    row = environments_visible(request.actor).by_ref(ref)
+    test = environment_tests_visible(request.actor).filter(environment=row).first()
+    if test is None:
+        raise NotFound(f"{row.name} has not been tested")
+    environment_test_cancel(actor=request.actor, test=test)
+    return EnvironmentTestOut.of(test)
+
+
 class OptionOut(Schema):
     """One option of a provider."""
 
@@ -319,67 +328,3 @@ class Providers(Schema):
 def providers_list_view(request: Request) -> Providers:
     """List all providers: what each promises, takes and needs."""
     return Providers(items=[ProviderOut.of(spec) for spec in provider_specs()])
-
-
-class SandboxOut(Schema):
-    """A sandbox, live or past."""
-
-    id: str
-    run: str
-    agent: str
-    agent_name: str
-    environment: str
-    provider: str
-    state: SandboxState
-    reason: str
-    isolation: Json = Field(description="What was seen from inside before its first command")
-    created_at: datetime
-    ready_at: datetime | None
-    ended_at: datetime | None
-
-    @classmethod
-    def of(cls, row: Sandbox) -> SandboxOut:
-        """Show a sandbox."""
-        return cls(
-            id=row.ref,
-            run=row.run.ref,
-            agent=row.run.agent.ref,
-            agent_name=row.run.agent.name,
-            environment=row.run.environment.name,
-            provider=row.provider,
-            state=SandboxState(row.state),
-            reason=row.reason,
-            isolation=row.isolation,
-            created_at=row.created_at,
-            ready_at=row.ready_at,
-            ended_at=row.ended_at,
-        )
-
-
-class SandboxFilter(PageQuery):
-    """Which sandboxes to list."""
-
-    state: SandboxState | None = None
-
-
-@router.operation("GET", "/sandboxes", Listing[SandboxOut], people=Action.VIEW, agents=True)
-def sandboxes_list_view(request: Request, page: Query[SandboxFilter]) -> Listing[SandboxOut]:
-    """List sandboxes; an agent sees those of its own runs."""
-    rows = sandboxes_visible(request.actor)
-    if page.state:
-        rows = rows.filter(state=page.state)
-    return listing(paginate(rows, page.cursor, page.limit), SandboxOut.of)
-
-
-@router.operation("GET", "/sandboxes/{ref}", SandboxOut, people=Action.VIEW, agents=True)
-def sandbox_view(request: Request, ref: str) -> SandboxOut:
-    """Get a sandbox."""
-    return SandboxOut.of(sandboxes_visible(request.actor).by_ref(ref))
-
-
-@router.operation("POST", "/sandboxes/{ref}/end", SandboxOut, people=Action.RUN_END)
-def sandbox_end_view(request: Request, ref: str) -> SandboxOut:
-    """End a sandbox: what runs in it is stopped; its run's next command gets a new one."""
-    row = sandboxes_visible(request.actor).by_ref(ref)
-    sandbox_end(actor=request.actor, sandbox=row)
-    return SandboxOut.of(row)

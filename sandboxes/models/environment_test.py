@@ -18,9 +18,10 @@ class EnvironmentTestState(models.TextChoices):
     PASSED = "passed"
     FAILED = "failed"
     LOST = "lost"
+    CANCELLED = "cancelled"
 
 
-OVER = frozenset({"passed", "failed", "lost"})
+OVER = frozenset({"passed", "failed", "lost", "cancelled"})
 
 
 class EnvironmentTest(Row):
@@ -33,8 +34,8 @@ class EnvironmentTest(Row):
     PREFIX = "tst"
     TRANSITIONS = arrows(
         {
-            "queued": {"running", "lost"},
-            "running": {"passed", "failed", "lost"},
+            "queued": {"running", "lost", "cancelled"},
+            "running": {"passed", "failed", "lost", "cancelled"},
             **{state: set() for state in OVER},
         }
     )

@@ -57,6 +57,10 @@ class Sandbox(Row):
     admitted_at = models.DateTimeField(null=True, help_text="When there was room for it")
     not_before = models.DateTimeField(null=True)
     ready_at = models.DateTimeField(null=True)
+    # The provider has paused it since; before that it is only to be.
+    paused_at = models.DateTimeField(null=True)
+    wake_wanted_at = models.DateTimeField(null=True)
+    pauses = models.JSONField(default=list, help_text="From and to of each pause that is over")
     ended_at = models.DateTimeField(null=True)
 
     class Meta:

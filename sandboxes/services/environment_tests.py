@@ -104,6 +104,25 @@ def environment_test_run(*, test: EnvironmentTest) -> None:
         _end(test, state, "")
 
 
+def environment_test_cancel(*, actor: Actor, test: EnvironmentTest) -> bool:
+    """Stop a test and end what it has made; False when it is over.
+
+    Its worker notices when it records the next check.
+    """
+    actor.require(Action.CONFIGURE)
+    with transaction.atomic():
+        reason = f"Cancelled by {actor.label}"
+        changes: dict[str, Any] = {"reason": reason, "ended_at": now()}
+        if not transition(test, EnvironmentTestState.CANCELLED, **changes):
+            return False
+        audit_write(
+            actor=actor, act="environment.test_cancel", subject=test.environment, test=test.ref
+        )
+        enqueue("sandboxes.environment_test_sweep", test=test.ref)
+        publish("environments", test.team_id)
+    return True
+
+
 def environment_test_lost(*, test: EnvironmentTest) -> None:
     """Give up on a test whose worker is gone, and have its sandboxes ended."""
     reason = "The worker that ran it was lost"

@@ -48,6 +48,7 @@ from sandboxes.services.capacity import capacity_fill
 from sandboxes.services.environment_tests import TEST_LEASE, environment_test_lost
 from sandboxes.services.runs import run_end
 from sandboxes.services.sandboxes import PROVISION_LEASE, sandbox_lost
+from sandboxes.services.sleep import sleepers_ring
 from sandboxes.services.warm import warm_sweep
 from trajectories.services import trajectory_held
 
@@ -170,10 +171,12 @@ def _ring(before: Any) -> None:
     queued_tests = EnvironmentTest.objects.filter(state=EnvironmentTestState.QUEUED)
     for test in queued_tests.exclude(created_at__gt=before, created_at__lte=now()):
         enqueue("sandboxes.environment_test_run", test=test.ref)
-    for test in EnvironmentTest.objects.filter(state=EnvironmentTestState.LOST).exclude(handles=[]):
+    stopped = [EnvironmentTestState.LOST, EnvironmentTestState.CANCELLED]
+    for test in EnvironmentTest.objects.filter(state__in=stopped).exclude(handles=[]):
         enqueue("sandboxes.environment_test_sweep", test=test.ref)
     for run in Run.objects.filter(state=RunState.FINISHING):
         enqueue("sandboxes.run_finish", run=run.ref)
+    sleepers_ring()
     for sandbox in Sandbox.objects.filter(state=SandboxState.TERMINATING):
         enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
 

@@ -121,13 +121,14 @@ def _made(sandbox: Sandbox, handle: Handle, evidence: Mapping[str, Any]) -> None
             "ready_at": now(),
         }
         if transition(sandbox, SandboxState.READY, source=["provisioning"], **changes):
-            _tell(sandbox, "", evidence)
-            _ring_queued(sandbox.run)
+            sandbox_tell(sandbox, "", evidence)
+            sandbox_ring(sandbox.run)
         if Run.objects.get(pk=sandbox.run_id).is_over:
             enqueue("sandboxes.run_finish", run=sandbox.run.ref)
 
 
-def _ring_queued(run: Run) -> None:
+def sandbox_ring(run: Run) -> None:
+    """Ring workers for the commands that have waited for a run's sandbox."""
     for execution in run.executions.filter(state=ExecutionState.QUEUED).order_by("id"):
         enqueue("sandboxes.execution_run", execution=execution.ref)
 
@@ -145,7 +146,7 @@ def sandbox_failed(
         changes: dict[str, Any] = {"reason": reason, "isolation": seen, "ended_at": now()}
         if not transition(sandbox, SandboxState.FAILED, **changes):
             return
-        _tell(sandbox, reason, seen)
+        sandbox_tell(sandbox, reason, seen)
         for execution in sandbox.run.executions.filter(state=ExecutionState.QUEUED):
             transition(execution, ExecutionState.FAILED, reason=reason, ended_at=now())
             publish("execution", execution.id)
@@ -169,7 +170,7 @@ def sandbox_postpone(*, sandbox: Sandbox, reason: str) -> None:
     with trajectory_held(run.trajectory_id):
         if not transition(sandbox, SandboxState.FAILED, reason=told, ended_at=now()):
             return
-        _tell(sandbox, told)
+        sandbox_tell(sandbox, told)
         Sandbox.objects.create(
             team_id=run.team_id,
             run=run,
@@ -184,7 +185,7 @@ def sandbox_lost(*, sandbox: Sandbox, reason: str) -> None:
     reason = redactor_for(sandbox.run).text(reason)
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.LOST, reason=reason, ended_at=now()):
-            _tell(sandbox, reason)
+            sandbox_tell(sandbox, reason)
             _replace(sandbox)
 
 
@@ -192,7 +193,7 @@ def sandbox_doubt(*, sandbox: Sandbox, reason: str) -> None:
     """End a sandbox where a command may still run with nobody to record it."""
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.TERMINATING, source=["ready"], reason=reason):
-            _tell(sandbox, reason)
+            sandbox_tell(sandbox, reason)
             enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
 
 
@@ -224,7 +225,7 @@ def sandbox_terminate(*, sandbox: Sandbox, reason: str = "") -> bool:
         return False
     with trajectory_held(sandbox.run.trajectory_id):
         if transition(sandbox, SandboxState.TERMINATED, ended_at=now()):
-            _tell(sandbox, reason)
+            sandbox_tell(sandbox, reason)
             _replace(sandbox)
     return True
 
@@ -245,13 +246,14 @@ def sandbox_end(*, actor: Actor, sandbox: Sandbox) -> bool:
         running = sandbox.executions.filter(state__in=["starting", "running"])
         running.filter(cancel_requested_at__isnull=True).update(cancel_requested_at=now())
         audit_write(actor=actor, act="sandbox.end", subject=sandbox, run=sandbox.run.ref)
-        _tell(sandbox, reason)
+        sandbox_tell(sandbox, reason)
         # A worker calls the provider; a person does not wait for that.
         enqueue("sandboxes.sandbox_terminate", sandbox=sandbox.ref)
     return True
 
 
-def _tell(sandbox: Sandbox, reason: str, evidence: Mapping[str, Any] | None = None) -> None:
+def sandbox_tell(sandbox: Sandbox, reason: str, evidence: Mapping[str, Any] | None = None) -> None:
+    """Write the step that says what has become of a sandbox, and hint at it."""
     if sandbox.state in GONE:
         capacity_freed(environment=sandbox.run.environment)
     step_append(

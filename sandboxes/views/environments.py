@@ -36,7 +36,7 @@ from sandboxes.selectors import (
     runs_visible,
 )
 from sandboxes.services.capacity import capacity_line, capacity_set, capacity_taken
-from sandboxes.services.environment_tests import environment_test_start
+from sandboxes.services.environment_tests import environment_test_cancel, environment_test_start
 from sandboxes.services.environments import (
     environment_create,
     environment_switch,
@@ -203,6 +203,19 @@ def test_view(request: Request, ref: str) -> HttpResponse:
         environment_test_start(actor=request.actor, environment=environment)
     except Conflict as error:
         messages.warning(request, f"{error.detail}.")
+    return HttpResponseRedirect(
+        reverse("environment", args=[environment.ref]) + "#environment-test"
+    )
+
+
+@require_POST
+@door(Action.CONFIGURE)
+def test_cancel_view(request: Request, ref: str) -> HttpResponse:
+    """Stop the test of an environment that is under way."""
+    environment = environments_visible(request.actor).by_ref(ref)
+    test = environment_tests_visible(request.actor).filter(environment=environment).first()
+    if test is None or not environment_test_cancel(actor=request.actor, test=test):
+        messages.warning(request, "No test is under way.")
     return HttpResponseRedirect(
         reverse("environment", args=[environment.ref]) + "#environment-test"
     )

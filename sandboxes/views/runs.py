@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_POST
 
-from approvals.services.decisions import command_text
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action
 from omniweb.accounts.selectors import agents_visible
@@ -19,14 +16,13 @@ from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
 from omniweb.core.text import natural
 from sandboxes.holdups import holdup_of
-from sandboxes.models import Execution, ExecutionState, Run, RunState
+from sandboxes.models import Run, RunState
 from sandboxes.providers.registry import provider_specs
-from sandboxes.secrecy import redactor_for
-from sandboxes.selectors import output_tail, run_facts, runs_found, runs_visible
+from sandboxes.selectors import run_facts, runs_found, runs_visible
 from sandboxes.services.runs import run_end
+from sandboxes.views.running import running_in
 from sandboxes.views.words import lasted, place_of, shown_manifest, shown_options
 from trajectories.nested import nested_trajectory
-from trajectories.viewer.ansi import ansi_html
 from trajectories.viewer.presenters import window
 from trajectories.viewer.story import story
 from trajectories.viewer.timeline import strip_of
@@ -75,11 +71,11 @@ def run_view(request: Request, ref: str) -> HttpResponse:
     }
     match request.GET.get("part") if request.htmx else None:
         case "now":
-            context |= {"running": _running(run)}
+            context |= {"running": running_in(run.executions.all())}
         case "live":
             context |= _facts(run)
         case _:
-            context |= _facts(run) | {"running": _running(run)}
+            context |= _facts(run) | {"running": running_in(run.executions.all())}
             context |= window(run.trajectory, at=natural(request.GET.get("at", "")))
     return page(request, "sandboxes/run.html", context)
 
@@ -97,31 +93,6 @@ def _facts(run: Run) -> dict[str, Any]:
         "manifest": shown_manifest(run.manifest),
         "options": shown_options(run.provider, run.options),
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunningView:
-    """A command that runs now: its line with secrets masked, and the end of its output."""
-
-    execution: Execution
-    command: str
-    tail: SafeString
-
-
-def _running(run: Run) -> list[RunningView]:
-    executions = run.executions.filter(state=ExecutionState.RUNNING).order_by("id")[:8]
-    return [_running_view(run, execution) for execution in executions]
-
-
-def _running_view(run: Run, execution: Execution) -> RunningView:
-    clean = redactor_for(run, execution.env)
-    # The cut may go through a character: what is left of it says nothing.
-    text = output_tail(execution).decode("utf-8", "replace").lstrip("\ufffd")
-    return RunningView(
-        execution=execution,
-        command=clean.text(command_text(execution.argv)),
-        tail=mark_safe(ansi_html(text)),  # noqa: S308 - it escapes all text
-    )
 
 
 @require_POST
