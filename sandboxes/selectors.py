@@ -17,6 +17,7 @@ from sandboxes.models import (
     Environment,
     EnvironmentTest,
     Execution,
+    Price,
     Profile,
     Run,
     RunState,
@@ -122,6 +123,11 @@ def sandboxes_visible(actor: Actor) -> RowQuerySet[Sandbox]:
 def sandboxes_live(actor: Actor) -> RowQuerySet[Sandbox]:
     """The sandboxes that are not gone."""
     return sandboxes_visible(actor).exclude(state__in=GONE)
+
+
+def prices_visible(actor: Actor) -> RowQuerySet[Price]:
+    """The prices of an actor's team, the newest first for each provider."""
+    return Price.objects.filter(team=actor.team).select_related("environment")
 
 
 def circuits_visible(actor: Actor) -> RowQuerySet[Circuit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from sandboxes.views import agents, circuits, environments, providers, runs, sandboxes, secrets
+from sandboxes.views import agents, circuits, environments, prices, providers, runs, sandboxes
 
 urlpatterns = [
     path("runs", runs.runs_view, name="runs"),
@@ -37,6 +38,8 @@ urlpatterns = [
     path("sandboxes/<str:ref>/end", sandboxes.end_view, name="sandbox_end"),
     path("sandboxes/<str:ref>/pause", sandboxes.pause_view, name="sandbox_pause"),
     path("sandboxes/<str:ref>/wake", sandboxes.wake_view, name="sandbox_wake"),
+    path("prices", prices.set_view, name="price_set"),
+    path("prices/<str:ref>/remove", prices.remove_view, name="price_remove"),
     path("circuits/<str:ref>/close", circuits.close_view, name="circuit_close"),
     path("agents", agents.agents_view, name="agents"),
     path("agents/new", agents.new_view, name="agent_new"),

@@ -6,6 +6,7 @@ from sandboxes.api.agents import router as agents_router
 from sandboxes.api.circuits import router as circuits_router
 from sandboxes.api.environments import router as environments_router
 from sandboxes.api.executions import router as executions_router
+from sandboxes.api.prices import router as prices_router
 from sandboxes.api.runs import router as runs_router
 from sandboxes.api.secrets import router as secrets_router
 from sandboxes.api.sandboxes import router as sandboxes_router
@@ -16,6 +17,7 @@ routers = (
     secrets_router,
     sandboxes_router,
     circuits_router,
+    prices_router,
     runs_router,
     executions_router,
 )

@@ -25,6 +25,7 @@ from sandboxes.secrecy import redactor_for
 from sandboxes.selectors import run_facts, runs_visible
 from sandboxes.services.files import file_read, file_write
 from sandboxes.services.messages import MAX_MESSAGE, message_report
+from sandboxes.services.prices import run_cost
 from sandboxes.services.runs import run_end, run_open
 from sandboxes.uploads import upload_read
 from sandboxes.waiting import sandbox_wait
@@ -83,6 +84,9 @@ class RunDetail(RunOut):
     manifest: Json
     manifest_digest: str
     waits_for: str = Field(description="What keeps its sandbox from being made; mostly empty")
+    cost: dict[str, str] = Field(
+        description="What its sandboxes have cost so far, by currency; empty where no price is set"
+    )
 
     @classmethod
     def seen(cls, row: Run) -> RunDetail:
@@ -93,6 +97,7 @@ class RunDetail(RunOut):
             manifest=manifest,
             manifest_digest=row.manifest_digest,
             waits_for=holdup_of(row),
+            cost={name: f"{amount:.6f}" for name, amount in run_cost(row).items()},
         )
 
 

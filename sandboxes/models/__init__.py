@@ -6,6 +6,7 @@ from sandboxes.models.circuit import Circuit, CircuitState
 from sandboxes.models.environment import Environment
 from sandboxes.models.environment_test import EnvironmentTest, EnvironmentTestState
 from sandboxes.models.execution import Execution, ExecutionState, OutputChunk, Stream
+from sandboxes.models.price import Price
 from sandboxes.models.profile import Profile
 from sandboxes.models.run import Run, RunState
 from sandboxes.models.sandbox import Sandbox, SandboxState
@@ -21,6 +22,7 @@ __all__ = [
     "Execution",
     "ExecutionState",
     "OutputChunk",
+    "Price",
     "Profile",
     "Run",
     "RunState",

@@ -23,6 +23,7 @@ from sandboxes.providers.registry import open_provider, provider_spec, provider_
 from sandboxes.providers.spec import ProviderSpec
 from sandboxes.selectors import tests_last_by_provider
 from sandboxes.views.circuits import circuits_shown
+from sandboxes.views.prices import prices_shown
 from sandboxes.views.tests_shown import ShownTest, shown_test
 
 PATIENCE_SECONDS = 4
@@ -66,6 +67,7 @@ def providers_view(request: Request) -> HttpResponse:
         "rows": [_row(spec, last.get(spec.name)) for spec in provider_specs()],
         "settings": [name.partition(" (")[0] for name in NAMES.values()],
         **circuits_shown(request.actor),
+        **prices_shown(request.actor),
     }
     return page(request, "sandboxes/providers.html", context)
 

@@ -15,10 +15,12 @@ from omniweb.accounts.selectors import agents_visible
 from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
 from omniweb.core.text import natural
+from sandboxes.costs import written
 from sandboxes.holdups import holdup_of
 from sandboxes.models import Run, RunState
 from sandboxes.providers.registry import provider_specs
 from sandboxes.selectors import run_facts, runs_found, runs_visible
+from sandboxes.services.prices import run_cost
 from sandboxes.services.runs import run_end
 from sandboxes.views.running import running_in
 from sandboxes.views.words import lasted, place_of, shown_manifest, shown_options
@@ -89,6 +91,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "place": place_of(run),
         "lasted": lasted(run),
         "holdup": holdup_of(run),
+        "cost": written(run_cost(run)),
         "sandbox": run.sandboxes.first(),
         "manifest": shown_manifest(run.manifest),
         "options": shown_options(run.provider, run.options),

@@ -11,14 +11,17 @@ from django.views.decorators.http import require_GET, require_POST
 
 from omniweb.accounts.http import Request, door
 from omniweb.accounts.permissions import Action, Actor
+from omniweb.core.clock import now
 from omniweb.core.errors import Conflict, SandboxUnsupported
 from omniweb.core.htmx import page
 from omniweb.core.pagination import paginate
 from sandboxes.capabilities import Ability
+from sandboxes.costs import written
 from sandboxes.models import Sandbox, SandboxState
 from sandboxes.models.sandbox import GONE
 from sandboxes.providers.isolation import Evidence
 from sandboxes.selectors import sandboxes_live, sandboxes_visible
+from sandboxes.services.prices import Costing
 from sandboxes.services.sandboxes import sandbox_end
 from sandboxes.services.sleep import sandbox_pause, sandbox_wake
 from sandboxes.views.circuits import circuits_shown
@@ -35,8 +38,9 @@ def sandboxes_view(request: Request) -> HttpResponse:
     is_all = request.GET.get("show") == "all"
     rows = sandboxes_visible(request.actor) if is_all else sandboxes_live(request.actor)
     found = paginate(rows, request.GET.get("cursor"))
+    costing = Costing(request.actor.team, now())
     context = {
-        "sandboxes": [_row(request.actor, row) for row in found.items],
+        "sandboxes": [_row(request.actor, row, costing) for row in found.items],
         "next_cursor": found.next_cursor,
         "is_all": is_all,
         "may_act": request.actor.may(Action.RUN_END),
@@ -45,8 +49,13 @@ def sandboxes_view(request: Request) -> HttpResponse:
     return page(request, "sandboxes/sandboxes.html", context)
 
 
-def _row(actor: Actor, sandbox: Sandbox) -> dict[str, Any]:
-    return {"sandbox": sandbox, "place": place_of(sandbox.run), **_acts(actor, sandbox)}
+def _row(actor: Actor, sandbox: Sandbox, costing: Costing) -> dict[str, Any]:
+    return {
+        "sandbox": sandbox,
+        "place": place_of(sandbox.run),
+        "cost": written(costing.of(sandbox)),
+        **_acts(actor, sandbox),
+    }
 
 
 def _acts(actor: Actor, sandbox: Sandbox) -> dict[str, bool]:
@@ -75,6 +84,7 @@ def sandbox_view(request: Request, ref: str) -> HttpResponse:
         "proof": Evidence.from_dict(sandbox.isolation),
         "is_gone": sandbox.state in GONE,
         "command_count": executions.count(),
+        "cost": written(Costing(request.actor.team, now()).of(sandbox)),
         "running": running_in(executions),
         **_acts(request.actor, sandbox),
     }

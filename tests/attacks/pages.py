@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
@@ -21,6 +22,7 @@ from omniweb.core.problems import API_PREFIXES
 from sandboxes.models import Environment
 from sandboxes.services.circuits import circuit_failed
 from sandboxes.services.secrets import secret_create
+from sandboxes.services.prices import price_set
 from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote, work
 from tests.people import People
 
@@ -118,6 +120,8 @@ SIGNED_IN = [
     Page("sandbox_end", post=Action.RUN_END, on="sandbox"),
     Page("environment_test_cancel", post=C, on="environment"),
     Page("capacity", post=C, on="environment"),
+    Page("price_set", post=C),
+    Page("price_remove", post=C, on="price"),
     Page("circuit_close", post=C, on="circuit"),
     Page("agents", V),
     Page("agent_new", C, C),
@@ -198,6 +202,9 @@ def owned_by(people: People) -> dict[str, Any]:
     return {
         "run": run.ref,
         "sandbox": run.sandboxes.get().ref,
+        "price": price_set(
+            actor=people.operator, provider="local", per_hour=Decimal(1), currency="EUR"
+        ).ref,
         "circuit": circuit_failed(run=run, error=ProviderUnavailable("nobody is there")).ref,
         "trajectory": run.trajectory.ref,
         "digest": done.stdout.digest,

@@ -114,6 +114,7 @@ def owned(server: Server) -> dict[str, str]:
         "grants": ref("gra", uuid7()),
         "sandboxes": ref("sbx", uuid7()),
         "circuits": ref("cir", uuid7()),
+        "prices": ref("prc", uuid7()),
         "simulations": ref("sim", uuid7()),
         "shadows": ref("shd", uuid7()),
     }
