@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from sandboxes.views import agents, circuits, environments, providers, runs, sandboxes, secrets
-from sandboxes.views import agents, circuits, environments, prices, providers, runs, sandboxes
+from sandboxes.views import (
+    agents,
+    circuits,
+    environments,
+    prices,
+    providers,
+    runs,
+    sandboxes,
+    secrets,
+)
 
 urlpatterns = [
     path("runs", runs.runs_view, name="runs"),

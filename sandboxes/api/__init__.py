@@ -8,8 +8,8 @@ from sandboxes.api.environments import router as environments_router
 from sandboxes.api.executions import router as executions_router
 from sandboxes.api.prices import router as prices_router
 from sandboxes.api.runs import router as runs_router
-from sandboxes.api.secrets import router as secrets_router
 from sandboxes.api.sandboxes import router as sandboxes_router
+from sandboxes.api.secrets import router as secrets_router
 
 routers = (
     agents_router,

@@ -21,8 +21,8 @@ from omniweb.core.errors import ProviderUnavailable
 from omniweb.core.problems import API_PREFIXES
 from sandboxes.models import Environment
 from sandboxes.services.circuits import circuit_failed
-from sandboxes.services.secrets import secret_create
 from sandboxes.services.prices import price_set
+from sandboxes.services.secrets import secret_create
 from tests.factories import OPEN_POLICY, ask, policy_use, request_of, run_ready, vote, work
 from tests.people import People
 

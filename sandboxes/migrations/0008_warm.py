@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0001_initial'),
-        ('sandboxes', '0006_room'),
+        ('sandboxes', '0007_room'),
     ]
 
     operations = [

@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0001_initial'),
-        ('sandboxes', '0008_sleep'),
+        ('sandboxes', '0009_sleep'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sandboxes', '0005_circuits'),
+        ('sandboxes', '0006_secret'),
     ]
 
     operations = [

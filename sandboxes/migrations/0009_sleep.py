@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0001_initial'),
-        ('sandboxes', '0007_warm'),
+        ('sandboxes', '0008_warm'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
