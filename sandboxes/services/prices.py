@@ -115,7 +115,7 @@ class Costing:
     def __init__(self, team: Team, at: datetime) -> None:
         self._at = at
         # Of two prices from the same moment on, the one that was set last holds.
-        self._prices = list(Price.objects.filter(team=team).order_by("-id"))
+        self._prices = list(Price.objects.filter(team=team).order_by("-created_at"))
 
     def of(self, sandbox: Sandbox) -> Cost:
         """Return what one sandbox has cost so far, from when it was ready to its end."""
