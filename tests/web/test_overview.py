@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from approvals.models import Request, RequestState
+from approvals.models import Decision, Request, RequestState
 from omniweb.core.clock import now
 from omniweb.core.ids import first_key, uuid7
 from omniweb.web import figures
@@ -79,6 +79,13 @@ def test_decisions_are_counted_by_day_and_effect(people: People, run: Run) -> No
     assert len(made.days) == figures.DAYS
     assert made.days[-1][1] == {"good": 2, "wait": 1, "bad": 1}
     assert sum(made.days[0][1].values()) == 0
+    older = Decision.objects.filter(effect="deny").get()
+    for days in (figures.DAYS, figures.DAYS - 1, 3):
+        older.pk = first_key(now() - timedelta(days=days))
+        older.save(force_insert=True)
+    made = figures.decisions(people.viewer)
+    assert [at for at, (_, amounts) in enumerate(made.days) if amounts["bad"]] == [0, 10, 13]
+    assert made.totals["deny"] == 3
 
 
 def test_waits_are_those_of_requests_that_people_decided(people: People, run: Run) -> None:
