@@ -141,6 +141,9 @@ def _ended(admin: httpx.Client) -> list[dict[str, Any]] | None:
     return runs if all(run["ended_at"] for run in runs) else None
 
 
+END_SECONDS = 60
+
+
 @contextmanager
 def demo(variables: dict[str, str], provider: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start the demo on a stand-in; yield it with the link that it prints; end it as Ctrl-C does."""
@@ -155,6 +158,11 @@ def demo(variables: dict[str, str], provider: str) -> Iterator[tuple[subprocess.
             yield process, link
         finally:
             process.send_signal(signal.SIGINT)
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 @pytest.mark.standin
@@ -183,6 +191,7 @@ def test_a_hosted_provider_is_shown_without_an_account_and_leaves_nothing(
             assert provider in browser.get("/runs").text
         assert list(here.iterdir())
         process.send_signal(signal.SIGINT)
+        process.wait(END_SECONDS)
         assert f"the stand-in for {label} and all they had are gone" in process.stdout.read()
     assert process.returncode == 0
     assert list(here.iterdir()) == []

@@ -64,8 +64,10 @@ class Command(BaseCommand):
         """Play it on a provider's stand-in until Ctrl-C, which leaves nothing behind."""
         spec = provider_spec(provider)
         with suppress(KeyboardInterrupt), stand_in(spec):
-            # Whoever ends this has all of it ended.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            # Whoever ends this has all of it ended; a shell starts what is in its background deaf to
+            # Ctrl-C, and nothing else ends a demo.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
             with own_server() as server:
                 self._tell(
                     f"This is not {spec.label}: a stand-in on this machine answers {spec.label}'s "
