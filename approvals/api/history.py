@@ -223,7 +223,7 @@ class DayOut(Schema):
     hits: int
 
 
-class RuleOut(Schema):
+class RuleHistoryOut(Schema):
     """A rule of a policy, as the newest version with it has it, and what it decided."""
 
     rule_id: str
@@ -237,12 +237,12 @@ class RuleOut(Schema):
     examples: list[str] = Field(description="The newest decisions it was part of")
 
 
-@router.operation("GET", "/policies/{ref}/rules/{path:rule_id}", RuleOut, people=Action.VIEW)
-def policy_rule_view(request: Request, ref: str, rule_id: str) -> RuleOut:
+@router.operation("GET", "/policies/{ref}/rules/{path:rule_id}", RuleHistoryOut, people=Action.VIEW)
+def policy_rule_view(request: Request, ref: str, rule_id: str) -> RuleHistoryOut:
     """Get a rule: what it says, how often it decided, and what lately."""
     history = rule_history(policies_visible(request.actor).by_ref(ref), rule_id)
     rule = history.rule
-    return RuleOut(
+    return RuleHistoryOut(
         rule_id=rule.rule_id,
         effect=Effect(history.effect),
         capability=rule.capability,

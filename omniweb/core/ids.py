@@ -17,11 +17,13 @@ _LENGTH = 26
 
 
 def uuid7() -> uuid.UUID:
-    """Return a new time-ordered key: 48 bits of milliseconds, 74 random bits (RFC 9562)."""
-    milliseconds = time.time_ns() // 1_000_000
-    random = int.from_bytes(os.urandom(10))
-    value = milliseconds << 80 | 0x7 << 76 | (random >> 68 & 0xFFF) << 64
-    value |= 0b10 << 62 | random & (1 << 62) - 1
+    """Return a new time-ordered key (RFC 9562): milliseconds, 4096ths of one, 62 random bits.
+
+    Without the fractions, what is done within one millisecond would be listed in any order.
+    """
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    value = milliseconds << 80 | 0x7 << 76 | (rest * 4096 // 1_000_000) << 64
+    value |= 0b10 << 62 | int.from_bytes(os.urandom(8)) & (1 << 62) - 1
     return uuid.UUID(int=value)
 
 

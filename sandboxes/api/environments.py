@@ -144,7 +144,7 @@ def environment_update_view(request: Request, ref: str, body: EnvironmentChange)
     return EnvironmentOut.of(row)
 
 
-class CheckOut(Schema):
+class ConformanceCheckOut(Schema):
     """One check of the conformance kit: `ok`, `failed` or `skipped`, and why."""
 
     name: str
@@ -164,7 +164,7 @@ class EnvironmentTestOut(Schema):
     reason: str
     is_current: bool = Field(description="Whether the environment is still as it was tested")
     checks_in_all: int
-    checks: list[CheckOut]
+    checks: list[ConformanceCheckOut]
     isolation: Json = Field(description="What was seen from inside; empty where nothing was tried")
     started_by: str | None
     created_at: datetime
@@ -181,7 +181,7 @@ class EnvironmentTestOut(Schema):
             reason=row.reason,
             is_current=row.is_current,
             checks_in_all=len(conformance.checks()),
-            checks=[CheckOut(**result) for result in row.results],
+            checks=[ConformanceCheckOut(**result) for result in row.results],
             isolation=row.isolation,
             started_by=row.started_by.email if row.started_by else None,
             created_at=row.created_at,

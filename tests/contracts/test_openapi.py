@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ninja import Schema
 
 from omniweb.api import api, protocol
 from omniweb.core.errors import OmniWebError
@@ -35,6 +37,19 @@ def test_an_operation_says_what_it_is_and_how_it_can_fail(operation: dict[str, A
     assert {401, 403, 404, 409, 422, 429} <= set(operation["responses"])
     assert operation["security"]
     assert operation["x-people"] or operation["x-agents"]
+
+
+def test_no_two_schemas_share_a_name() -> None:
+    """In the document they are one component, and one of the two is described as the other."""
+    names = [schema.__name__ for schema in _schemas(Schema)]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+def _schemas(base: type[Schema]) -> Iterator[type[Schema]]:
+    for schema in base.__subclasses__():
+        if schema.__module__.startswith(("sandboxes.", "approvals.", "trajectories.", "omniweb.")):
+            yield schema
+        yield from _schemas(schema)
 
 
 def test_no_two_operations_share_a_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,13 @@ def test_keys_are_version_seven_and_sort_by_time() -> None:
     assert {key.version for key in keys} == {7}
     assert {key.variant for key in keys} == {uuid.RFC_4122}
     assert [key.int >> 80 for key in keys] == sorted(key.int >> 80 for key in keys)
+
+
+def test_keys_of_one_millisecond_sort_by_which_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter(range(1_796_000_000_000_000_000, 1_796_000_000_001_000_000, 1_000))
+    monkeypatch.setattr("time.time_ns", lambda: next(moments))
+    keys = [uuid7() for _ in range(1000)]
+    assert keys == sorted(keys)
 
 
 @given(st.uuids())

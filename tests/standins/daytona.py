@@ -515,7 +515,8 @@ def _follow(session: Session, wire: Wire) -> None:
 
 def _ponged(wire: Wire) -> None:
     """Answer pings until the other end closes."""
-    with suppress(OSError):
+    # A file that is closed while somebody reads from it raises what its buffer does.
+    with suppress(OSError, ValueError):
         while head := wire.rfile.read(2):
             size = head[1] & 0x7F
             mask = wire.rfile.read(4)
