@@ -7,7 +7,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,11 +29,11 @@ from sandboxes.providers import daytona_sdk, daytona_secrets
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.daytona_sdk import REQUEST_SECONDS, TRANSFER_SECONDS, DaytonaProcess
 from sandboxes.providers.delivery import GivenSecret
+from sandboxes.providers.hosted import HostedSandbox
 from sandboxes.providers.limits import GIB, MAX_FILE_BYTES, MAX_PATH_BYTES
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output
 from sandboxes.providers.remote import Known, again, within
-from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
 
 SANDBOX, RUN, INSTALL = "omniweb.sandbox", "omniweb.run", "omniweb.install"
@@ -223,28 +223,12 @@ class DaytonaProvider(SandboxProvider):
         return self.ask(lambda: self.client().get(sandbox, request_timeout=REQUEST_SECONDS))
 
 
-class DaytonaSandbox(ShellSandbox):
+class DaytonaSandbox(HostedSandbox[daytona.Sandbox]):
     """One Daytona sandbox, found by its id."""
 
-    # An image's own processes may run in it, too.
-    only_commands = False
-
     def __init__(self, provider: DaytonaProvider, handle: Handle, manifest: Manifest) -> None:
-        self.handle = handle
-        self._id: str = handle["sandbox"]
+        super().__init__(provider, handle, manifest)
         self._provider = provider
-        self._hidden = tuple(manifest.environment.plain.values())
-        super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
-
-    def prepare(self) -> None:
-        """Make the working directory; raises SandboxUnsupported where that cannot be done."""
-        make = 'mkdir -p -- "$0" && cd -- "$0" && [ -w . ]'
-        output = Output(0, lambda stream, data: None)
-        if self.ran(["sh", "-c", make, self._working_dir], output):
-            raise SandboxUnsupported(
-                f"The daytona sandbox cannot work in {self._working_dir}: the image's user may "
-                "not write there"
-            )
 
     def start(
         self, argv: Sequence[str], output: Output, *, env: Mapping[str, str], stdin: bytes | None
@@ -278,27 +262,8 @@ class DaytonaSandbox(ShellSandbox):
             raise self.lost()
         return found
 
-    def _found(self) -> daytona.Sandbox:
-        try:
-            return self._provider.found(self._id)
-        except SandboxLost:
-            raise self.lost() from None
-
-    @contextmanager
-    def calls(self, refused: type[ProviderError] = ProviderError) -> Iterator[None]:
-        """As the provider's, and what goes wrong is looked into: it may be paused, or gone."""
-        try:
-            with self._provider.calls(refused, self._hidden):
-                yield
-        except ProviderError as error:
-            self._provider.known.forget(self._id)
-            try:
-                self._awake()
-            except ProviderUnavailable:
-                raise error from None
-            if isinstance(error, SandboxLost):
-                raise ProviderError(f"Daytona refused: {error.detail}") from None
-            raise
+    def _look(self) -> None:
+        self._awake()
 
     def is_running(self) -> bool:
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import modal
@@ -13,7 +13,6 @@ import modal
 from omniweb.core.errors import (
     OmniWebError,
     ProviderError,
-    ProviderUnavailable,
     SandboxLost,
     SandboxUnsupported,
 )
@@ -22,11 +21,11 @@ from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_coun
 from sandboxes.providers import guest, modal_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.delivery import FIXED_BY_SECRETS, GivenSecret
+from sandboxes.providers.hosted import HostedSandbox
 from sandboxes.providers.limits import MIB
 from sandboxes.providers.modal_sdk import REQUEST_SECONDS, ModalProcess
 from sandboxes.providers.pump import Output
 from sandboxes.providers.remote import Known, within
-from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
 
 SANDBOX, RUN, INSTALL = "omniweb-sandbox", "omniweb-run", "omniweb-install"
@@ -142,29 +141,12 @@ class ModalProvider(SandboxProvider):
         return found
 
 
-class ModalSandbox(ShellSandbox):
+class ModalSandbox(HostedSandbox[modal.Sandbox]):
     """One Modal sandbox, found by its id."""
 
-    # An image's own processes may run in it, too.
-    only_commands = False
-
     def __init__(self, provider: ModalProvider, handle: Handle, manifest: Manifest) -> None:
-        self.handle = handle
-        self._id: str = handle["sandbox"]
+        super().__init__(provider, handle, manifest)
         self._provider = provider
-        self._hidden = tuple(manifest.environment.plain.values())
-        self._has_secrets = bool(manifest.environment.secret_refs)
-        super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
-
-    def prepare(self) -> None:
-        """Make the working directory; raises SandboxUnsupported where that cannot be done."""
-        make = 'mkdir -p -- "$0" && cd -- "$0" && [ -w . ]'
-        output = Output(0, lambda stream, data: None)
-        if self.ran(["sh", "-c", make, self._working_dir], output):
-            raise SandboxUnsupported(
-                f"The modal sandbox cannot work in {self._working_dir}: the image's user may "
-                "not write there"
-            )
 
     def start(
         self, argv: Sequence[str], output: Output, *, env: Mapping[str, str], stdin: bytes | None
@@ -177,27 +159,8 @@ class ModalSandbox(ShellSandbox):
             return known
         return self._provider.known.keep(self._id, self._found())
 
-    def _found(self) -> modal.Sandbox:
-        try:
-            return self._provider.found(self._id)
-        except SandboxLost:
-            raise self.lost() from None
-
-    @contextmanager
-    def calls(self, refused: type[ProviderError] = ProviderError) -> Iterator[None]:
-        """As the provider's, and what goes wrong is looked into: the sandbox may be gone."""
-        try:
-            with self._provider.calls(refused, self._hidden):
-                yield
-        except ProviderError as error:
-            self._provider.known.forget(self._id)
-            try:
-                self._found()
-            except ProviderUnavailable:
-                raise error from None
-            if isinstance(error, SandboxLost):
-                raise ProviderError(f"Modal refused: {error.detail}") from None
-            raise
+    def _look(self) -> None:
+        self._found()
 
     def is_running(self) -> bool:
         try:

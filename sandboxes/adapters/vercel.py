@@ -8,8 +8,8 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,11 +29,11 @@ from sandboxes.manifest import Manifest, NetworkDefault, NetworkPolicy, cpu_coun
 from sandboxes.providers import vercel_sdk
 from sandboxes.providers.base import Handle, Owned, Owner, SandboxProvider
 from sandboxes.providers.delivery import FIXED_BY_SECRETS, GivenSecret, headers_by_host
+from sandboxes.providers.hosted import HostedSandbox
 from sandboxes.providers.limits import MAX_FILE_BYTES, MAX_PATH_BYTES, MIB
 from sandboxes.providers.paths import confined
 from sandboxes.providers.pump import Output
 from sandboxes.providers.remote import Known, again, within
-from sandboxes.providers.shell import ShellSandbox
 from sandboxes.providers.spec import ProviderSpec
 from sandboxes.providers.vercel_sdk import VercelProcess
 
@@ -179,19 +179,12 @@ class VercelProvider(SandboxProvider):
         return self.ask(lambda: self.client().get_sandbox(name=sandbox))
 
 
-class VercelSandbox(ShellSandbox):
+class VercelSandbox(HostedSandbox[vercel.SyncSandbox]):
     """One Vercel sandbox, found by its name, in the session that it was made with."""
 
-    # An image's own processes may run in it, too.
-    only_commands = False
-
     def __init__(self, provider: VercelProvider, handle: Handle, manifest: Manifest) -> None:
-        self.handle = handle
-        self._id: str = handle["sandbox"]
+        super().__init__(provider, handle, manifest)
         self._provider = provider
-        self._hidden = tuple(manifest.environment.plain.values())
-        self._has_secrets = bool(manifest.environment.secret_refs)
-        super().__init__(self._id, manifest.working_dir, provider.options["max_output_bytes"])
 
     def prepare(self) -> None:
         """Make the working directory, the commands' user its owner, where the image has none."""
@@ -238,27 +231,8 @@ class VercelSandbox(ShellSandbox):
             raise self.lost()
         return self._provider.known.keep(self._id, session)
 
-    def _found(self) -> vercel.SyncSandbox:
-        try:
-            return self._provider.found(self._id)
-        except SandboxLost:
-            raise self.lost() from None
-
-    @contextmanager
-    def calls(self, refused: type[ProviderError] = ProviderError) -> Iterator[None]:
-        """As the provider's, and what goes wrong is looked into: the session may be over."""
-        try:
-            with self._provider.calls(refused, self._hidden):
-                yield
-        except ProviderError as error:
-            self._provider.known.forget(self._id)
-            try:
-                self.inside()
-            except ProviderUnavailable:
-                raise error from None
-            if isinstance(error, SandboxLost):
-                raise ProviderError(f"Vercel refused: {error.detail}") from None
-            raise
+    def _look(self) -> None:
+        self.inside()
 
     def is_running(self) -> bool:
         try:
