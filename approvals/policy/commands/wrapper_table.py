@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from approvals.policy.commands.wrapper import Wrapper, long_options
 
+_TIME = Wrapper(
+    "fo",
+    long_options("format", "output"),
+    flags="apqv",
+    flags_long=long_options("append", "portability", "quiet", "verbose"),
+)
+
 WRAPPERS: dict[str, Wrapper] = {
     "env": Wrapper(
         "uCSa",
@@ -52,10 +59,7 @@ WRAPPERS: dict[str, Wrapper] = {
     ),
     "stdbuf": Wrapper("ioe", long_options("input", "output", "error")),
     "unbuffer": Wrapper(flags="p"),
-    "time": Wrapper(
-        "fo", long_options("format", "output"), flags="apqv",
-        flags_long=long_options("append", "portability", "quiet", "verbose"),
-    ),
+    "time": _TIME,
     "xargs": Wrapper(
         "adEILnPs",
         long_options("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"),
@@ -170,10 +174,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "ssh-agent": Wrapper("aEtPO", flags="cDds"),
     "dbus-run-session": Wrapper("", long_options("config-file", "dbus-daemon")),
     "valgrind": Wrapper(flags="vqd", joined=True),
-    "gtime": Wrapper(
-        "fo", long_options("format", "output"), flags="apqv",
-        flags_long=long_options("append", "portability", "quiet", "verbose"),
-    ),
+    "gtime": _TIME,
     "caffeinate": Wrapper("tw", flags="dimsu"),
     "runcon": Wrapper("tulr", long_options("type", "user", "role", "range"), flags="c", flags_long=long_options("compute")),
     "npx": Wrapper(
