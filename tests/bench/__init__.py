@@ -12,6 +12,7 @@ FIGURES = {
     "approve": "tests.bench.approve",
     "docker": "tests.bench.docker",
     "gateway": "tests.bench.gateway",
+    "hosted": "tests.bench.hosted",
     "start": "tests.bench.start",
     "ledger": "tests.bench.ledger",
     "record": "tests.bench.record",

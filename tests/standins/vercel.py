@@ -21,6 +21,8 @@ from tests.standins.wire import Asked, Refusal, Reply, Route, Standin, Wire, rou
 _READ_BYTES = 32 * 1024
 # What an account without a plan may ask for, in milliseconds.
 _LONGEST = 45 * 60 * 1000
+# How long a sandbox lives of which nothing else was said, in milliseconds.
+_LIFETIME = 5 * 60 * 1000
 
 
 @dataclass
@@ -160,11 +162,12 @@ class Vercel(Standin):
         raise _refused(404, "not_found", f"Session {session} not found")
 
     def _create(self, asked: Asked, wire: Wire) -> Reply:
-        wanted = asked.json
+        # What is not asked for is as the vendor has it.
+        wanted = {"timeout": _LIFETIME, "name": secrets.token_hex(8), **asked.json}
         image = wanted.get("image")
         if self.images and image and image not in self.images:
             raise _refused(400, "invalid_image", f"The image {image} is not in the registry")
-        if wanted.get("timeout", 0) > _LONGEST:
+        if wanted["timeout"] > _LONGEST:
             raise _refused(400, "bad_request", "timeout must be at most 2700000")
         if wanted["name"] in self.sandboxes:
             raise _refused(409, "conflict", f"Sandbox {wanted['name']} already exists")
